@@ -15,10 +15,8 @@ use std::{
 };
 
 use bis_rewrite::{Entry, Hook, SiteKind, Text, trampoline};
+use common::room::{Room, number};
 
-const PT_LOAD: u32 = 1;
-const PT_NOTE: u32 = 4;
-const PT_GNU_PROPERTY: u32 = 0x6474_e553;
 const SIGILL: i32 = 4;
 
 /// lea rcx, [rcx - 2]; jmp rcx: from just after the call's instruction to it.
@@ -27,38 +25,11 @@ const MAKE_CALL: [u8; 6] = [0x48, 0x8d, 0x49, 0xfe, 0xff, 0xe1];
 const EXECUTE: [u8; 6] = [0x48, 0x8d, 0x52, 0xfe, 0xff, 0xe2];
 const DIE: [u8; 6] = [0x0f, 0x0b, 0x0f, 0x0b, 0x0f, 0x0b];
 
-fn number<const N: usize>(elf: &[u8], at: usize) -> u64 {
-    let mut bytes = [0; 8];
-    bytes[..N].copy_from_slice(&elf[at..at + N]);
-    u64::from_le_bytes(bytes)
-}
-
-/// Offsets of the program headers of a type.
-fn headers(elf: &[u8], kind: u32) -> Vec<usize> {
-    let first = number::<8>(elf, 32) as usize;
-    (0..number::<2>(elf, 56) as usize)
-        .map(|index| first + index * 56)
-        .filter(|at| number::<4>(elf, *at) == u64::from(kind))
-        .collect()
-}
-
 /// A copy in which all sites are patched, and how many those are; nothing if there is no header to spare.
 fn rewrite(elf: &[u8], hook: [u8; 6]) -> Option<(Vec<u8>, usize)> {
     let fixed = number::<2>(elf, 16) == 2;
-    let loads = headers(elf, PT_LOAD);
-    let spare = [PT_NOTE, PT_GNU_PROPERTY]
-        .into_iter()
-        .flat_map(|kind| headers(elf, kind))
-        .find(|at| Some(at) > loads.iter().max())?;
-    let end = loads.iter().map(|at| number::<8>(elf, at + 16) + number::<8>(elf, at + 40)).max()?;
-    let new = end.next_multiple_of(0x1000) + 0x10_0000;
-    let offset_of = |address: u64| {
-        loads.iter().find_map(|at| {
-            let (offset, start, len) =
-                (number::<8>(elf, at + 8), number::<8>(elf, at + 16), number::<8>(elf, at + 32));
-            (start..start + len).contains(&address).then(|| (address - start + offset) as usize)
-        })
-    };
+    let room = Room::of(elf)?;
+    let new = room.addr;
     let mut out = elf.to_vec();
     // Two slots with the hooks' addresses, then the hooks, then the trampolines.
     let (calls, others) = (new + 16, new + 24);
@@ -76,7 +47,7 @@ fn rewrite(elf: &[u8], hook: [u8; 6]) -> Option<(Vec<u8>, usize)> {
             SiteKind::Rdtsc | SiteKind::Cpuid => new + 8,
             _ => continue,
         };
-        let place = offset_of(run.start()).expect("in the file");
+        let place = room.offset_of(elf, run.start()).expect("in the file");
         if !run.matches(&out[place..]) {
             // Its neighbour took some of its bytes.
             continue;
@@ -96,21 +67,7 @@ fn rewrite(elf: &[u8], hook: [u8; 6]) -> Option<(Vec<u8>, usize)> {
         out[place..place + made.patch.len()].copy_from_slice(&made.patch);
         patched += 1;
     }
-    out.resize(out.len().next_multiple_of(0x1000), 0);
-    let offset = out.len() as u64;
-    let len = segment.len() as u64;
-    out.extend(segment);
-    let header = [
-        // readable, executable
-        (u64::from(PT_LOAD) | 5 << 32).to_le_bytes(),
-        offset.to_le_bytes(),
-        new.to_le_bytes(),
-        new.to_le_bytes(),
-        len.to_le_bytes(),
-        len.to_le_bytes(),
-        0x1000_u64.to_le_bytes(),
-    ];
-    out[spare..spare + 56].copy_from_slice(&header.concat());
+    room.fill(&mut out, segment);
     Some((out, patched))
 }
 

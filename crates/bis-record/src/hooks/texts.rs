@@ -115,6 +115,14 @@ impl Places {
     }
 }
 
+/// Places of one kind: how they are looked for.
+struct Look {
+    /// Their offsets in a part of a file.
+    places: fn(&Scan) -> &[u64],
+    known: fn(&Places, u64) -> Option<&Learned>,
+    find: fn(&Text<'static>, u64) -> Learned,
+}
+
 /// Looks through all of a text, of which little will be looked at again.
 fn scan(part: (u64, u64), shown: &[u8], file: MappedFile) -> Scan {
     let offsets = |found: Vec<usize>| found.into_iter().map(|at| at as u64).collect();
@@ -180,12 +188,17 @@ impl TextFile {
         &self.source
     }
 
+    /// A part of the file: so many bytes from this offset, or as many as there are.
+    fn part(&self, (offset, len): (u64, u64)) -> &[u8] {
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(self.elf.bytes().len());
+        let shown = &self.elf.bytes()[from..];
+        &shown[..usize::try_from(len).unwrap_or(usize::MAX).min(shown.len())]
+    }
+
     /// The bytes that a mapping shows from `offset`: behind the file's end, zeros.
     pub fn shown(&self, offset: u64, len: u64) -> Vec<u8> {
-        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(self.elf.bytes().len());
-        let len = usize::try_from(len).unwrap_or(0);
-        let mut bytes = self.elf.bytes()[from..self.elf.bytes().len().min(from.saturating_add(len))].to_vec();
-        bytes.resize(len, 0);
+        let mut bytes = self.part((offset, len)).to_vec();
+        bytes.resize(usize::try_from(len).unwrap_or(0), 0);
         bytes
     }
 
@@ -310,55 +323,44 @@ impl TextFile {
         first: u64,
         cache: Option<&SiteCache>,
     ) -> Option<Vec<Learned>> {
-        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(self.elf.bytes().len());
-        let shown = &self.elf.bytes()[from..];
-        let shown = &shown[..usize::try_from(len).unwrap_or(usize::MAX).min(shown.len())];
+        let shown = self.part((offset, len));
         if shown.len() as u64 == len && (shown.ends_with(&[0x0f]) || shown.ends_with(&[0x0f, 0x01])) {
             return None;
         }
-        let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut news = Vec::new();
-        let mut look = |at: &u64| {
-            let site = first.wrapping_add(*at);
-            if let Some(known) = learned.at(site) {
-                return known.clone();
-            }
-            let found = self.text.clock_at(site);
-            learned.add(found.clone());
-            news.push(found.clone());
-            found
-        };
-        let found =
-            self.with_scan((offset, len), shown, cache, |scan| scan.clocks.iter().map(&mut look).collect());
-        if let (Some(cache), Some(key)) = (cache, &self.key)
-            && let Err(error) = cache.add(key, &news)
-        {
-            tracing::info!(%error, "what was found of a file is not remembered");
-        }
-        Some(found)
+        let look =
+            Look { places: |scan| &scan.clocks, known: Places::at, find: |text, site| text.clock_at(site) };
+        Some(self.look((offset, len), first, cache, &look))
     }
 
     /// What is at each place of a mapping (as for [`TextFile::clocks`]) that has the opcode of an instruction
     /// which asks the processor for a number, begins a transaction, or, where nothing makes it fault, asks
     /// the processor about itself.
     pub fn chances(&self, offset: u64, len: u64, first: u64, cache: Option<&SiteCache>) -> Vec<Learned> {
-        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(self.elf.bytes().len());
-        let shown = &self.elf.bytes()[from..];
-        let shown = &shown[..usize::try_from(len).unwrap_or(usize::MAX).min(shown.len())];
+        let look = Look {
+            places: |scan| &scan.chances,
+            known: Places::of_chance,
+            find: |text, site| text.chance_at(site),
+        };
+        self.look((offset, len), first, cache, &look)
+    }
+
+    /// What is at each of such places in a part of the file. What was not known yet is remembered.
+    fn look(&self, part: (u64, u64), first: u64, cache: Option<&SiteCache>, look: &Look) -> Vec<Learned> {
         let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
         let mut news = Vec::new();
-        let mut look = |at: &u64| {
-            let site = first.wrapping_add(*at);
-            if let Some(known) = learned.of_chance(site) {
+        let mut at = |offset: &u64| {
+            let site = first.wrapping_add(*offset);
+            if let Some(known) = (look.known)(&learned, site) {
                 return known.clone();
             }
-            let found = self.text.chance_at(site);
+            let found = (look.find)(&self.text, site);
             learned.add(found.clone());
             news.push(found.clone());
             found
         };
-        let found =
-            self.with_scan((offset, len), shown, cache, |scan| scan.chances.iter().map(&mut look).collect());
+        let found = self.with_scan(part, self.part(part), cache, |scan| {
+            (look.places)(scan).iter().map(&mut at).collect()
+        });
         if let (Some(cache), Some(key)) = (cache, &self.key)
             && let Err(error) = cache.add(key, &news)
         {

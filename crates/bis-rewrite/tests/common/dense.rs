@@ -16,14 +16,11 @@ use std::{
 use super::{
     elf::rel32,
     program::{AGAIN, RESUME},
+    room::{Room, number},
 };
 use bis_rewrite::{
     COUNTS_MAX, Coverage, DenseLayout, DenseOptions, Place, SiteKind, SiteKinds, Text, count_word,
 };
-
-const PT_LOAD: u64 = 1;
-const PT_NOTE: u64 = 4;
-const PT_GNU_PROPERTY: u64 = 0x6474_e553;
 
 const WORDS: u32 = 0x7000_1000;
 const CALLS: u32 = WORDS + 0x100;
@@ -38,20 +35,6 @@ const EXECUTE: u64 = u64::from_le_bytes([0x48, 0x8d, 0x52, 0xfe, 0xff, 0xe2, 0xc
 pub const ENDLESS: u64 = COUNTS_MAX;
 
 pub const HOOKED: [SiteKind; 3] = [SiteKind::Syscall, SiteKind::Rdtsc, SiteKind::Cpuid];
-
-pub fn number<const N: usize>(elf: &[u8], at: usize) -> u64 {
-    let mut bytes = [0; 8];
-    bytes[..N].copy_from_slice(&elf[at..at + N]);
-    u64::from_le_bytes(bytes)
-}
-
-fn headers(elf: &[u8], kind: u64) -> Vec<usize> {
-    let first = number::<8>(elf, 32) as usize;
-    (0..number::<2>(elf, 56) as usize)
-        .map(|index| first + index * 56)
-        .filter(|at| number::<4>(elf, *at) == kind)
-        .collect()
-}
 
 /// Maps the words, fills them, and goes on at `entry`, with the instructions of which it took the place.
 fn starter(at: u64, entry: u64, words: &[(u64, u64)], linker: Option<u64>) -> Vec<u8> {
@@ -105,13 +88,8 @@ fn make(
     counts: Option<u64>,
     again: Option<u64>,
 ) -> Option<(Vec<u8>, Coverage)> {
-    let loads = headers(elf, PT_LOAD);
-    let spare = [PT_NOTE, PT_GNU_PROPERTY]
-        .into_iter()
-        .flat_map(|kind| headers(elf, kind))
-        .find(|at| Some(at) > loads.iter().max())?;
-    let end = loads.iter().map(|at| number::<8>(elf, at + 16) + number::<8>(elf, at + 40)).max()?;
-    let new = end.next_multiple_of(0x1000) + 0x10_0000;
+    let room = Room::of(elf)?;
+    let new = room.addr;
     let text = Text::parse(elf).expect("an ELF file");
     let plan = text.dense(DenseOptions { short_loops, hooks: SiteKinds::of(&HOOKED) });
     let layout = DenseLayout {
@@ -137,12 +115,7 @@ fn make(
         let (at, entry) = (new + added.len() as u64, number::<8>(elf, 24));
         // A dynamic linker looks whether it was started at its own entry point, so that must stay where it
         // is.
-        let first = loads.iter().find_map(|at| {
-            let (offset, start) = (number::<8>(elf, at + 8), number::<8>(elf, at + 16));
-            (start..start + number::<8>(elf, at + 32))
-                .contains(&entry)
-                .then(|| (entry - start + offset) as usize)
-        })?;
+        let first = room.offset_of(elf, entry)?;
         let linker = match &out[first..first + 8] {
             [0x48, 0x89, 0xe7, 0xe8, distance @ ..] => {
                 let distance = i64::from(i32::from_le_bytes(distance.try_into().expect("four bytes")));
@@ -171,11 +144,7 @@ fn make(
             None => out[24..32].copy_from_slice(&at.to_le_bytes()),
         }
     }
-    out.resize(out.len().next_multiple_of(0x1000), 0);
-    let header =
-        [PT_LOAD | 5 << 32, out.len() as u64, new, new, added.len() as u64, added.len() as u64, 0x1000];
-    out.extend(added);
-    out[spare..spare + 56].copy_from_slice(&header.map(u64::to_le_bytes).concat());
+    room.fill(&mut out, added);
     Some((out, *plan.coverage()))
 }
 

@@ -4,6 +4,7 @@
 pub mod dense;
 pub mod elf;
 pub mod program;
+pub mod room;
 
 use std::{fs, path::Path};
 

@@ -1,24 +1,11 @@
-//! Memory below 4 GiB, full of poison, in which a case lays out what a call reads and writes; the 32-bit call
-//! itself; and this process's memory as the recorder sees a task's.
+//! Memory below 4 GiB, full of poison, in which a case lays out what a call reads and writes; and the 32-bit
+//! call itself.
 
-use bis_syscalls::Memory;
+use bis_syscalls::Memory as _;
 use bis_syscalls::narrow::{NarrowCall, ROOM_LEN};
 use std::arch::asm;
 
-/// This process's own memory.
-pub struct Native;
-
-impl Memory for Native {
-    fn read(&self, addr: u64, buf: &mut [u8]) -> bool {
-        let Ok(base) = usize::try_from(addr) else { return false };
-        let local = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
-        let remote = libc::iovec { iov_base: std::ptr::without_provenance_mut(base), iov_len: buf.len() };
-        // SAFETY: the local vector is `buf`; the kernel checks the remote one.
-        let got =
-            unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
-        usize::try_from(got) == Ok(buf.len())
-    }
-}
+use crate::native::Native;
 
 /// Where cases lie.
 const BASE: usize = 0x1000_0000;

@@ -10,10 +10,13 @@
 mod cases;
 mod low;
 mod more;
+#[path = "../common/native.rs"]
+mod native;
 
 use bis_syscalls::narrow::{NarrowCall, Translated, name, translate};
 use bis_syscalls::{Call, Memory};
-use low::{Low, Native, int80};
+use low::{Low, int80};
+use native::Native;
 use std::collections::{BTreeSet, HashSet};
 
 /// How exact the two ways are compared.

@@ -1,22 +1,4 @@
-//! A run of memory full of poison, in which a case lays out what a call reads and writes; and this process's
-//! memory as the table sees a tracee's.
-
-use bis_syscalls::Memory;
-
-/// This process's own memory.
-pub struct Native;
-
-impl Memory for Native {
-    fn read(&self, addr: u64, buf: &mut [u8]) -> bool {
-        let Ok(base) = usize::try_from(addr) else { return false };
-        let local = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
-        let remote = libc::iovec { iov_base: std::ptr::without_provenance_mut(base), iov_len: buf.len() };
-        // SAFETY: the local vector is `buf`; the kernel checks the remote one.
-        let got =
-            unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
-        usize::try_from(got) == Ok(buf.len())
-    }
-}
+//! A run of memory full of poison, in which a case lays out what a call reads and writes.
 
 const LEN: usize = 1 << 17;
 /// Poison between two things, so that a write past the end of one is seen.

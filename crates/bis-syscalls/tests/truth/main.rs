@@ -11,9 +11,12 @@
 mod arena;
 mod cases;
 mod more;
+#[path = "../common/native.rs"]
+mod native;
 
-use arena::{Arena, Native};
+use arena::Arena;
 use bis_syscalls::{Call, Dir, Output, Plan, Planned, Slot, describe, plan};
+use native::Native;
 use std::collections::HashSet;
 
 /// What a case wants to come out of its call.
