@@ -363,7 +363,7 @@ numbered! { SHAPES;
         Prctl,
         Copy,
         Messages,
-        Prlimit,
+        Rlimit,
         Refused,
         /// Random bytes: many of them only where nobody waits.
         Random,
@@ -381,7 +381,7 @@ layout! { ROW;
         pub shape: Shape,
         /// How many of `piece` there are.
         pub pieces: u8,
-        /// The argument that holds the flags of an open, a message, a wait.
+        /// The argument that holds the flags of an open, a message, a wait; or says which limit is meant.
         pub flags_arg: u8,
         pub piece: [Piece; 3],
     }

@@ -209,6 +209,7 @@ impl Domain {
     ) -> Result<Domain> {
         let tid = task.tid;
         let memory = Memory::open(tid)?;
+        session.limits.begin(tid);
         let handle = std::mem::replace(&mut task.handle, crate::task::Handle::Taken);
         let crate::task::Handle::Stopped(stopped) = handle else {
             return Err(RecordError::Bug { tid, what: "an exec that is not stopped".into() });
@@ -240,6 +241,8 @@ impl Domain {
         domain.patch_image(tid, &mappings, &mut outcome)?;
         domain.patch_vdso(tid, prepared.vdso.as_ref(), &mut outcome)?;
         domain.begin_clock(tid)?;
+        // Where it could not be taken back before the exec, it is too high by what the old image had of ours.
+        domain.renew_limit(tid)?;
         domain.start(ppid, base, outcome)?;
         Ok(domain)
     }

@@ -187,6 +187,7 @@ impl Image {
         // A thread that has just begun has not registered them yet.
         let has_rseq = found.tids().any(|tid| sys::rseq_of(tid).is_some());
         let traits = found.tids().map(|tid| (tid, traits_of(tid, has_rseq))).collect();
+        session.limits.begin(pid);
         Ok(Image { pid, traits, prepared: found.prepare(memory)? })
     }
 

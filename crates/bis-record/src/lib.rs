@@ -23,6 +23,7 @@ mod found;
 mod guide;
 mod guided;
 mod hooks;
+mod limits;
 mod live;
 mod mail;
 mod places;

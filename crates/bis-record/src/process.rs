@@ -72,6 +72,10 @@ impl Domain {
             self.session.expect_namespaces();
         }
         let name = self.session.inside(tid, child);
+        if !args.birth().is_thread {
+            let maker = self.task(tid)?.pid;
+            self.session.limits.inherit(maker, child);
+        }
         let stopped = Stopped::adopt(child);
         for addr in args.told_maker() {
             let write = self.copy_out(Addr(addr), 4);

@@ -38,6 +38,7 @@ use crate::{
         texts::Texts,
         watch::{Watch, Watched},
     },
+    limits::Limits,
     mail::Mail,
     registry::Registry,
     stdio::Stdio,
@@ -63,6 +64,7 @@ pub struct Session {
     pub registry: Registry,
     /// The limit of open files that we were started with.
     pub file_limit: Option<libc::rlimit>,
+    pub limits: Limits,
     pub mail: Mail,
     /// Which of its tasks trace others of them.
     pub traced: Books,
@@ -137,6 +139,7 @@ impl Session {
             lingers: options.chaos.is_none() && sys::has_epoll_pwait2(),
             registry: Registry::default(),
             file_limit: sys::raise_file_limit(),
+            limits: Limits::default(),
             mail: Mail::default(),
             traced: Books::default(),
             views: Views::default(),

@@ -29,7 +29,7 @@ use bis_trace::{
     ours::Ours,
     types::{Addr, DomainId, EventSeq, NARROW_TABLE, Registers, Signal, StandardStream, Tid},
 };
-use bis_tracee::{Running, Status, Stopped, proc, siginfo::SigInfo};
+use bis_tracee::{Running, Status, Stopped, address_limit::Limit, proc, siginfo::SigInfo};
 
 use crate::{
     calls::{Held, left_out::StandIn},
@@ -108,6 +108,8 @@ pub struct InCall {
     pub child: Option<ForkChild>,
     /// The task that it has made, as its maker calls it: the result of the call.
     pub made: Option<Tid>,
+    /// The limit of its address space that a process is to have in the program's eyes.
+    pub limit: Option<(Tid, Limit)>,
 }
 
 /// A call of the 32-bit table (`calls/narrow.rs`).
@@ -210,6 +212,7 @@ impl InCall {
             pauses: false,
             child: None,
             made: None,
+            limit: None,
         }
     }
 }

@@ -47,8 +47,9 @@ pub enum HookShape {
     Prctl,
     /// What is written to is the descriptor in argument 2.
     Copy,
-    /// Only where argument 2 is null: a limit is asked for.
-    Prlimit,
+    /// The argument that says which limit is asked for: not that of the address space, of which the recorder
+    /// knows what the program has set; and prlimit64 only where argument 2 is null.
+    Rlimit(u8),
     /// One that is refused as unknown (ENOSYS) whatever its arguments: the hook says so.
     Refused,
     /// Random bytes: many of them only where nobody waits for the task.
@@ -245,7 +246,12 @@ fn shaped(name: &str) -> Option<Hook> {
         "readv" | "preadv" | "preadv2" => {
             return Some(Hook { shape: HookShape::Vector, waits, aligned: true, ..Hook::default() });
         }
-        "prlimit64" => (HookShape::Prlimit, vec![HookPiece { arg: 3, size: Size::Fixed(16), reads: false }]),
+        "getrlimit" => {
+            (HookShape::Rlimit(0), vec![HookPiece { arg: 1, size: Size::Fixed(16), reads: false }])
+        }
+        "prlimit64" => {
+            (HookShape::Rlimit(1), vec![HookPiece { arg: 3, size: Size::Fixed(16), reads: false }])
+        }
         // Each thread asks for it as it begins.
         "rseq" => (HookShape::Refused, vec![]),
         "recvmmsg" => return Some(Hook { shape: HookShape::Messages(3), waits, ..Hook::default() }),

@@ -31,6 +31,7 @@ use bis_agent::{
 };
 
 use crate::{
+    address_limit,
     error::{Result, TraceeError},
     proc,
     remote::Remote,
@@ -95,11 +96,9 @@ impl Area {
         file.set_len(count * AREA_LEN).map_err(failed("make room for the hooks' memory"))?;
         let prot = (libc::PROT_READ | libc::PROT_WRITE).cast_unsigned().into();
         let flags = (libc::MAP_SHARED | libc::MAP_FIXED).cast_unsigned().into();
-        remote.must(
-            "map the hooks' memory",
-            libc::SYS_mmap,
-            [AREA_BASE, AREA_LEN, prot, flags, fd.arg(), 0],
-        )?;
+        let args = [AREA_BASE, AREA_LEN, prot, flags, fd.arg(), 0];
+        let what = "map the hooks' memory";
+        address_limit::beside(&mut remote, |remote| remote.must(what, libc::SYS_mmap, args))?;
         remote.must("close the hooks' memory", libc::SYS_close, [fd.arg(), 0, 0, 0, 0, 0])?;
         remote.finish()?;
         let area = Area::map(&file, count).map_err(failed("map the hooks' memory here"))?;
@@ -114,13 +113,6 @@ impl Area {
     /// # Errors
     /// As [`Area::make`].
     pub fn fork(&self, slot: &mut Option<Stopped>) -> Result<Area> {
-        let Some(tid) = slot.as_ref().map(Stopped::tid) else { return self.fork_in_limits(slot) };
-        // A process that has set itself a limit below what it has may fork, but map nothing, not even in
-        // place of something else.
-        sys::without_memory_limit(tid, || self.fork_in_limits(slot))
-    }
-
-    fn fork_in_limits(&self, slot: &mut Option<Stopped>) -> Result<Area> {
         let index = self.file.used.fetch_add(1, Ordering::Relaxed);
         if index >= self.file.count {
             return Area::make(slot);
@@ -129,7 +121,10 @@ impl Area {
         let mut remote = Remote::new(slot)?;
         let tid = remote.tid();
         let args = [AREA_BASE, AREA_LEN, 0, page, libc::MAP_NONBLOCK.cast_unsigned().into(), 0];
-        let moved = remote.call(libc::SYS_remap_file_pages, args)?;
+        // A process that has set itself a limit below what it has may fork, but map nothing, not even in
+        // place of something else.
+        let move_it = |remote: &mut Remote<'_>| remote.call(libc::SYS_remap_file_pages, args);
+        let moved = address_limit::beside(&mut remote, move_it)?;
         remote.finish()?;
         if moved != 0 {
             // Some sandboxes forbid what is out of use.

@@ -16,6 +16,7 @@ use bis_agent::{AGENT_BASE, AGENT_LEN};
 use bis_trace::types::{Addr, PAGE, Registers, Tid};
 
 use crate::{
+    address_limit,
     error::TraceeError,
     filter::{self, Mode},
     image,
@@ -340,7 +341,9 @@ impl Found {
         if let (Some(page), Some(last)) = (page, threads.pop()) {
             let mut slot = Some(last.stopped);
             let mut remote = Remote::new(&mut slot)?;
-            remote.must("unmap a page", libc::SYS_munmap, [page.0, PAGE, 0, 0, 0, 0])?;
+            let args = [page.0, PAGE, 0, 0, 0, 0];
+            let what = "unmap a page";
+            address_limit::beside(&mut remote, |remote| remote.must(what, libc::SYS_munmap, args))?;
             remote.finish()?;
             let stopped = slot.expect("a finished remote call leaves the task stopped");
             threads.push(Thread { stopped, ..last });
@@ -430,7 +433,7 @@ fn make_page(slot: &mut Option<Stopped>) -> Result<Addr, TraceeError> {
     let prot = (libc::PROT_READ | libc::PROT_WRITE).cast_unsigned().into();
     let mut remote = Remote::new(slot)?;
     let args = [0, PAGE, prot, FLAGS.cast_unsigned().into(), u64::MAX, 0];
-    let page = remote.must("map a page", libc::SYS_mmap, args)?;
+    let page = address_limit::beside(&mut remote, |remote| remote.must("map a page", libc::SYS_mmap, args))?;
     remote.finish()?;
     Ok(Addr(page))
 }

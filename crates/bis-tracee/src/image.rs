@@ -10,6 +10,7 @@ use bis_agent::{
 };
 
 use crate::{
+    address_limit,
     area::Area,
     balance::Seat,
     error::{Result, TraceeError},
@@ -57,7 +58,9 @@ pub(crate) fn inject_agent(
     memory.write(Addr(place), &BOOT)?;
     let prot = (libc::PROT_READ | libc::PROT_EXEC).cast_unsigned().into();
     let args = [AGENT_BASE, AGENT_LEN, prot, MAP_FLAGS.cast_unsigned().into(), u64::MAX, 0];
-    let mapped = remote.call_at(Addr(place), Addr(place + 2), libc::SYS_mmap, args)?;
+    let at = Addr(place);
+    let map = |remote: &mut Remote<'_>| remote.call_at(at, at + 2, libc::SYS_mmap, args);
+    let mapped = address_limit::beside_at(&mut remote, memory, at, map)?;
     memory.write(Addr(place), &original)?;
     remote.finish()?;
     if mapped == i64::from(-libc::ENOMEM)
@@ -92,7 +95,7 @@ pub fn map_hooks(slot: &mut Option<Stopped>, memory: &Memory, image: &[u8]) -> R
     let area = Area::make(slot)?;
     let mut remote = Remote::new(slot)?;
     let args = [TEXT_BASE, len, prot, FLAGS.cast_unsigned().into(), u64::MAX, 0];
-    remote.must("map the hooks", libc::SYS_mmap, args)?;
+    address_limit::beside(&mut remote, |remote| remote.must("map the hooks", libc::SYS_mmap, args))?;
     remote.finish()?;
     memory.write(Addr(TEXT_BASE), image)?;
     Ok(area)

@@ -5,6 +5,7 @@
 //! spaces, [`handover`] for changing the supervisor, [`lookout`] for
 //! programs that are not recorded yet, [`ticks`] for what counts a task's progress.
 
+pub mod address_limit;
 pub mod area;
 pub mod background;
 pub mod balance;

@@ -21,7 +21,7 @@ use std::{
 
 use bis_trace::types::{Fd, PAGE, Tid};
 
-use crate::{ours, sys};
+use crate::ours;
 
 /// A file or link of a task's folder.
 pub fn path(tid: Tid, name: &str) -> PathBuf {
@@ -267,13 +267,11 @@ pub fn processor_time(tid: Tid) -> Option<(Duration, Duration)> {
     Some((time()?, time()?))
 }
 
-/// How many bytes a process may still map before its limit of the address space (RLIMIT_AS) is reached. None:
-/// it has no such limit, or is gone.
-pub fn room(tid: Tid) -> Option<u64> {
-    let limit = sys::soft_limit(tid, libc::RLIMIT_AS).filter(|limit| *limit != libc::RLIM_INFINITY)?;
+/// How many bytes a process has mapped; none if it is gone.
+pub fn mapped(tid: Tid) -> Option<u64> {
     let text = read_text(path(tid, "statm")).ok()?;
     let pages: u64 = text.split(' ').next()?.parse().ok()?;
-    Some(limit.saturating_sub(pages * PAGE))
+    Some(pages * PAGE)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::{cell::OnceCell, ops::RangeInclusive};
 use bis_trace::types::{Fd, Signal, Tid};
 
 use crate::{
+    address_limit,
     bulk::Bulk,
     error::{Result, TraceeError},
     memory::Memory,
@@ -82,6 +83,17 @@ impl Shadow {
     pub fn call(&mut self, nr: i64, args: [u64; 6]) -> Result<i64> {
         let mut remote = Remote::new(&mut self.slot)?;
         let result = remote.call(nr, args)?;
+        remote.finish()?;
+        Ok(result)
+    }
+
+    /// The same for one that maps memory of ours.
+    ///
+    /// # Errors
+    /// As [`Shadow::call`].
+    pub fn call_beside_limit(&mut self, nr: i64, args: [u64; 6]) -> Result<i64> {
+        let mut remote = Remote::new(&mut self.slot)?;
+        let result = address_limit::beside(&mut remote, |remote| remote.call(nr, args))?;
         remote.finish()?;
         Ok(result)
     }

@@ -131,28 +131,6 @@ pub fn soft_limit(tid: Tid, resource: u32) -> Option<u64> {
     (got == 0).then_some(limit.rlim_cur)
 }
 
-/// Does something for a process without its limit of the address space (RLIMIT_AS), where it can be
-/// lifted: the hard limit allows it, or we have `CAP_SYS_RESOURCE`.
-pub fn without_memory_limit<T>(tid: Tid, work: impl FnOnce() -> T) -> T {
-    let mut old = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    let set = |limit: &libc::rlimit| {
-        // SAFETY: the kernel reads `limit`, which lives, and writes nothing.
-        unsafe { libc::prlimit(tid.0, libc::RLIMIT_AS, limit, ptr::null_mut()) == 0 }
-    };
-    // SAFETY: the kernel fills `old`, which lives, and reads nothing.
-    let known = unsafe { libc::prlimit(tid.0, libc::RLIMIT_AS, ptr::null(), &raw mut old) == 0 };
-    if !known || old.rlim_cur == libc::RLIM_INFINITY {
-        return work();
-    }
-    let none = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    let is_lifted = set(&none) || set(&libc::rlimit { rlim_cur: old.rlim_max, ..old });
-    let result = work();
-    if is_lifted && !set(&old) {
-        tracing::warn!(%tid, "its limit of the address space could not be put back");
-    }
-    result
-}
-
 pub fn get_registers(tid: Tid) -> Result<Registers> {
     let mut regs = Registers::default();
     with_data("read the registers", libc::PTRACE_GETREGS, tid, 0, &mut regs)?;

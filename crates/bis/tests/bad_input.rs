@@ -27,7 +27,7 @@ const STATUS_CUT: i32 = 3;
 type Body = fn(&Folder) -> Result<(), Failed>;
 
 fn main() {
-    let trials: [(&str, Body); 25] = [
+    let trials: [(&str, Body); 26] = [
         ("a_missing_program", missing_program),
         ("a_file_that_cannot_be_executed", not_executable),
         ("a_program_of_another_kind", not_a_program),
@@ -37,6 +37,7 @@ fn main() {
         ("a_recorder_without_descriptors", no_descriptors),
         ("a_replay_with_few_descriptors", few_descriptors),
         ("a_recorder_without_memory", no_memory),
+        ("a_program_that_limits_its_memory", limited_memory),
         ("a_recorder_that_may_make_no_large_files", no_large_files),
         ("a_recorder_that_may_start_no_threads", no_threads),
         ("a_folder_that_vanishes", vanished_folder),
@@ -317,6 +318,26 @@ fn as_nobody(options: &[&str]) -> Result<(tempfile::TempDir, std::process::Comma
     }
     command.args(options).arg(bis).arg("record").env("BIS_TRACES", folder.path().join("traces"));
     Ok((folder, command))
+}
+
+/// A shell without privileges sets itself a limit a little above what it has: that is its own, and its
+/// children live, also where the recorder has a limit that it cannot raise.
+fn limited_memory(folder: &Folder) -> Result<(), Failed> {
+    const PROGRAM: &str = "read -r pages _ < /proc/self/statm; limit=$((pages * 4 + 1024)); ulimit -v $limit
+        (exit 3); echo $?; /bin/echo a | cat; (echo b; (echo c) | cat); [ $(ulimit -v) = $limit ] && echo same";
+    for option in ["--core=0", "--as=1000000000:1000000000"] {
+        let (home, mut command) = as_nobody(&[option])?;
+        let trace = home.path().join("trace");
+        command.arg("-o").arg(&trace).args(["--", "bash", "-c", PROGRAM]);
+        let recorded = common::run(command, "record", folder.path(), None, LIMIT)?;
+        let replayed = replay(folder, &trace)?;
+        for step in [&recorded, &replayed] {
+            if (step.status, &*step.stdout) != (0, b"3\na\nb\nc\nsame\n") {
+                return Err(format!("with {option}: {}\n{}", recorded.shown(), replayed.shown()).into());
+            }
+        }
+    }
+    Ok(())
 }
 
 fn no_threads(folder: &Folder) -> Result<(), Failed> {

@@ -47,6 +47,11 @@ int main(int argc, char **argv) {
   limit.rlim_cur = 0;
   CHECK(setrlimit(RLIMIT_CORE, &limit) == 0);
   CHECK(getrlimit(RLIMIT_CORE, &limit) == 0 && limit.rlim_cur == 0);
+  struct rlimit room = {64 << 20, RLIM_INFINITY};
+  CHECK(setrlimit(RLIMIT_AS, &room) == 0 && getrlimit(RLIMIT_AS, &room) == 0);
+  CHECK(room.rlim_cur == 64 << 20 && room.rlim_max == RLIM_INFINITY);
+  CHECK(mmap(NULL, 40 << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
+  CHECK(mmap(NULL, 64 << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED && errno == ENOMEM);
   puts("children have ended");
   return guest_ok();
 }

@@ -1,6 +1,7 @@
 // Calls whose memory depends on what is asked: by a command or an option, or by structures in the program's memory.
 #include <asm/fcntl.h>
 #include <asm/ioctls.h>
+#include <asm/resource.h>
 #include <asm/socket.h>
 #include <asm/stat.h>
 #include <asm/termbits.h>
@@ -154,9 +155,9 @@ u64 hooks_shape(struct plan *p) {
     // The same; up to 256 bytes come whole (random(7)).
     p->refused = below(256, a[1]) & !is(S->alone);
     return 1;
-  case PRLIMIT:
-    // A new limit is the recorder's business.
-    return a[2] == 0;
+  case RLIMIT:
+    // A new limit is the recorder's business, and so is what the program sees of its address space's.
+    return (u32)flags != RLIMIT_AS && (p->nr != __NR_prlimit64 || a[2] == 0);
   case VECTOR:
     p->pieces = 1;
     return a[2] && hooks_plan_vectors(p, 0, a[1], a[2]);

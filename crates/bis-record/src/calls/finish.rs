@@ -41,6 +41,8 @@ impl Domain {
         let raw = self.stopped(tid)?.regs()?;
         if call.silent {
             self.check_silent(tid, call, &raw)?;
+            // Its child may have had memory of ours mapped, and only the child's limit has grown.
+            self.renew_limit(tid)?;
             if self.session.traced.is_used() {
                 self.call_is_over(tid, call);
             }

@@ -18,6 +18,8 @@ use crate::{
 /// The child would be invisible to its tracer.
 const CLONE_UNTRACED: u64 = libc::CLONE_UNTRACED as u64;
 
+const CLONE_VM: u64 = libc::CLONE_VM as u64;
+
 /// The personality that only asks.
 const QUERY: u32 = u32::MAX;
 const NO_RANDOMIZE: u64 = 0x4_0000;
@@ -43,12 +45,21 @@ impl Domain {
             *flags &= !CLONE_UNTRACED;
             self.stopped(tid)?.set_regs(&regs)?;
         }
-        Ok(Entry::Make)
+        Ok(if call.args[0] & CLONE_VM != 0 { Entry::Make } else { self.enter_copy(tid) })
     }
 
-    pub(super) fn enter_clone3(&mut self, _: Tid, call: &Call) -> Result<Entry> {
-        let is_untraced = self.clone3_flags(call) & CLONE_UNTRACED != 0;
-        Ok(if is_untraced { failed(libc::EINVAL) } else { Entry::Make })
+    pub(super) fn enter_clone3(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
+        let flags = self.clone3_flags(call);
+        if flags & CLONE_UNTRACED != 0 {
+            return Ok(failed(libc::EINVAL));
+        }
+        Ok(if flags & CLONE_VM != 0 { Entry::Make } else { self.enter_copy(tid) })
+    }
+
+    /// At the entry of a call that copies the process: it fails as for want of memory where the copy could
+    /// not get what is ours in it.
+    pub(super) fn enter_copy(&self, tid: Tid) -> Entry {
+        if self.may_be_copied(tid) { Entry::Make } else { failed(libc::ENOMEM) }
     }
 
     /// The flags of a clone3; none where they cannot be read.

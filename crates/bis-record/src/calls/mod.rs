@@ -12,6 +12,7 @@ pub mod fork;
 mod identity;
 pub mod left_out;
 mod letters;
+mod limits;
 mod mapped;
 mod memory;
 mod narrow;

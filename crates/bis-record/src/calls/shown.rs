@@ -61,6 +61,7 @@ enum Shown {
     Status,
     Stat,
     Statm,
+    Limits,
     Memory,
 }
 
@@ -82,6 +83,7 @@ fn by_name(path: &Path) -> Option<(Shown, Tid)> {
         "status" => Shown::Status,
         "stat" => Shown::Stat,
         "statm" => Shown::Statm,
+        "limits" => Shown::Limits,
         "mem" => Shown::Memory,
         _ => return None,
     };
@@ -123,6 +125,7 @@ mod tests {
         assert_eq!(of("/mnt/proc/5/mem"), Some((Shown::Memory, Tid(5))));
         assert_eq!(of("/proc/77/stat"), Some((Shown::Stat, Tid(77))));
         assert_eq!(of("/proc/77/statm"), Some((Shown::Statm, Tid(77))));
+        assert_eq!(of("/proc/77/limits"), Some((Shown::Limits, Tid(77))));
         assert_eq!(of("/proc/stat"), None);
         assert_eq!(of("/proc/maps"), None);
     }

@@ -88,7 +88,7 @@ pub fn steps(handler: Handler) -> Steps {
 
         H::Clone => Steps { waits: |_, call| call.args[0] & CLONE_VFORK != 0, copies_memory: true, enter: Domain::enter_clone, ..PLAIN },
         H::Clone3 => Steps { waits: |d, call| d.clone3_flags(call) & CLONE_VFORK != 0, copies_memory: true, enter: Domain::enter_clone3, ..PLAIN },
-        H::Fork => Steps { copies_memory: true, ..PLAIN },
+        H::Fork => Steps { copies_memory: true, enter: |d, tid, _| Ok(d.enter_copy(tid)), ..PLAIN },
         H::Vfork => Steps { waits: |_, _| true, ..PLAIN },
         H::Execve => Steps { enter: |d, tid, call| d.enter_exec(tid, ExecArgs::of_execve(call)), ..EXEC },
         H::Execveat => Steps { enter: |d, tid, call| d.enter_exec(tid, ExecArgs::of_execveat(call)), ..EXEC },
@@ -102,6 +102,7 @@ pub fn steps(handler: Handler) -> Steps {
         H::Personality => Steps { enter: Domain::enter_personality, leave: Domain::leave_personality, ..PLAIN },
         H::SchedSetaffinity => Steps { enter: Domain::enter_setaffinity, ..PLAIN },
         H::SchedGetaffinity => Steps { leave: Domain::leave_getaffinity, ..PLAIN },
+        H::Getrlimit | H::Setrlimit | H::Prlimit => Steps { enter: Domain::enter_limit, leave: Domain::leave_limit, failed: Domain::fail_limit, ..PLAIN },
         H::ProcessVmWritev => Steps { enter: Domain::enter_process_vm_writev, leave: Domain::leave_process_vm_writev, ..PLAIN },
 
         H::Open => Steps { touches: Touches::Opened, enter: Domain::enter_open, leave: Domain::leave_open, ..PLAIN },

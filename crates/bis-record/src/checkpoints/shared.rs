@@ -180,7 +180,8 @@ impl Domain {
             let prot = u64::from(PROT_READ | PROT_WRITE);
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
             let flags = u64::from(flags.cast_unsigned());
-            let start = shadow.call(libc::SYS_mmap, [0, room, prot, flags, u64::MAX, 0])?;
+            let args = [0, room, prot, flags, u64::MAX, 0];
+            let start = shadow.call_beside_limit(libc::SYS_mmap, args)?;
             let Ok(start) = u64::try_from(start) else { return Ok(None) };
             let (is_anonymous, copy) = (is_anonymous(&mapping), Addr(start)..Addr(start + room));
             let Mapping { prot, offset, .. } = mapping;

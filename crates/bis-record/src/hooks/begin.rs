@@ -16,7 +16,7 @@ use bis_trace::{
     ours::{self, AreaKind},
     types::{Addr, Fd, TickKind, Tid},
 };
-use bis_tracee::{Stopped, TraceeError, area::Area, image, maps::Mapping, proc};
+use bis_tracee::{Stopped, TraceeError, address_limit, area::Area, image, maps::Mapping, proc};
 
 use super::{
     Hooks,
@@ -73,9 +73,10 @@ impl Hooks {
     }
 }
 
-/// What hooks take of a process's address space (their area, trampolines, text that counts) is within its
-/// limit (RLIMIT_AS). A program that has less room than this, bytes, gets no hooks: it would get ENOMEM where
-/// it has memory without bis.
+/// What hooks take of a process's address space (their area, trampolines, text that counts) is beside the
+/// program's limit of it (RLIMIT_AS), but not where bis itself runs under a hard limit, which it cannot
+/// raise. A program that has less room than this, bytes, gets no hooks there: it would get ENOMEM where it
+/// has memory without bis.
 const ROOM_MIN: u64 = 64 * hooks::AREA_LEN;
 
 impl Domain {
@@ -119,7 +120,7 @@ impl Domain {
         if let Some(name) = translators::translator(&executable) {
             return Ok(Err(format!("{name} reads the text of programs, to translate it")));
         }
-        if proc::room(self.first_tid).is_some_and(|room| room < ROOM_MIN) {
+        if address_limit::room(self.first_tid).is_some_and(|room| room < ROOM_MIN) {
             let why = "its limit of the address space (ulimit -v) leaves it little more than what it has when it \
                        begins";
             return Ok(Err(why.into()));

@@ -40,7 +40,7 @@ use bis_trace::{
     types::{Addr, Fd, Registers, Tid},
 };
 use bis_tracee::{
-    Stopped,
+    Stopped, address_limit,
     maps::{self},
     proc,
     remote::Remote,
@@ -322,7 +322,8 @@ pub(super) fn map_pieces(
         let fixed = if *must_be_free { libc::MAP_FIXED_NOREPLACE } else { libc::MAP_FIXED };
         let flags = u64::from((libc::MAP_PRIVATE | fixed).cast_unsigned());
         let args = [addr.0, *len, READ_EXEC.into(), flags, fd.arg(), *offset];
-        if remote.call(libc::SYS_mmap, args)? != addr.0.cast_signed() {
+        let mapped = address_limit::beside(&mut remote, |remote| remote.call(libc::SYS_mmap, args))?;
+        if mapped != addr.0.cast_signed() {
             is_mapped = false;
             break;
         }

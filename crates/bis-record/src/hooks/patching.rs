@@ -18,7 +18,7 @@ use bis_trace::{
     ours::{self, AreaKind},
     types::{Addr, FileId, PAGE, Tid},
 };
-use bis_tracee::{bulk::Bulk, maps, memory::Memory, remote::Remote, vdso::Vdso};
+use bis_tracee::{address_limit, bulk::Bulk, maps, memory::Memory, remote::Remote, vdso::Vdso};
 
 use super::texts::is_sought;
 use crate::{
@@ -426,7 +426,7 @@ impl Domain {
         let args = [start.0, ARENA_LEN, prot.into(), flags.cast_unsigned().into(), u64::MAX, 0];
         let mapped = self.with_slot(tid, |_, slot| {
             let mut remote = Remote::new(slot)?;
-            let mapped = remote.call(libc::SYS_mmap, args)?;
+            let mapped = address_limit::beside(&mut remote, |remote| remote.call(libc::SYS_mmap, args))?;
             remote.finish()?;
             Ok(mapped)
         })?;

@@ -9,7 +9,7 @@ use std::{collections::HashMap, ops::Range};
 use bis_agent::{SCRATCH_BASE, SCRATCH_END};
 use bis_syscalls::{Dir, Plan, Slot};
 use bis_trace::types::{Addr, PAGE, Registers, Tid};
-use bis_tracee::{Memory, Stopped, remote::Remote};
+use bis_tracee::{Memory, Stopped, address_limit, remote::Remote};
 
 use crate::error::Result;
 
@@ -139,7 +139,7 @@ impl Scratch {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
         let mut remote = Remote::new(slot)?;
         let args = [base.0, len, prot, flags.cast_unsigned().into(), u64::MAX, 0];
-        let mapped = remote.call(libc::SYS_mmap, args)?;
+        let mapped = address_limit::beside(&mut remote, |remote| remote.call(libc::SYS_mmap, args))?;
         remote.finish()?;
         self.next = base + len;
         Ok(mapped == base.0.cast_signed())

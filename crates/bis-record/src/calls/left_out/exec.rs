@@ -78,6 +78,7 @@ impl Domain {
         self.ask_robust_list(tid);
         let writes = self.orphaned_futexes(tid);
         self.task(tid)?.at_exec = writes;
+        self.session.limits.bare(pid);
         Ok(Entry::Make)
     }
 
@@ -85,6 +86,7 @@ impl Domain {
     pub fn leave_exec(&mut self, it: &mut Exit<'_>) -> Result<()> {
         let pid = self.task(it.tid)?.pid;
         self.session.mail.end_exec(pid);
+        self.renew_limit(it.tid)?;
         self.leave_no_stand_in(it.tid)
     }
 
@@ -229,7 +231,12 @@ impl Domain {
             Ok(found) => found,
             Err(error) => return Ok(Err(error)),
         };
-        let limits = outside::limits(pid);
+        let mut limits = outside::limits(pid);
+        if let (Some(own), Some(limit)) =
+            (self.session.limits.own(pid), limits.get_mut(libc::RLIMIT_AS as usize))
+        {
+            (limit.rlim_cur, limit.rlim_max) = (own.soft, own.hard);
+        }
         Ok(Ok(move |channel| Outside {
             path,
             argv,

@@ -1,7 +1,7 @@
 //! What a program reads of its own address space: `maps`, `smaps`, `smaps_rollup`, `numa_maps`, `status`,
-//! `stat`, `statm` and `mem` of itself, of its threads, and of other processes of the recording. It sees what
-//! it would see without bis: no agent, no trampolines, no scratch memory, no tracer, and its text without
-//! jumps to hooks.
+//! `stat`, `statm`, `limits` and `mem` of itself, of its threads, and of other processes of the recording. It
+//! sees what it would see without bis: no agent, no trampolines, no scratch memory, no tracer, no room for
+//! these in its limits, and its text without jumps to hooks.
 //!
 //! A read of such a file is not made: its result is computed here, and is as long as the kernel's would be
 //! (`window.rs`): some programs stop at the first read that does not fill their buffer. Lists of mappings are
@@ -367,6 +367,10 @@ impl Domain {
                 text::status(&text, &own, is_self, self.own_seccomp(number), &weigh(number, &ours)?)
             }
             Shown::Stat => text::stat(&text, self.is_self(tid, number), &weigh(number, &ours)?),
+            Shown::Limits => {
+                let own = process_of(number).and_then(|pid| self.session.limits.own(pid));
+                text::limits(&text, own)
+            }
             Shown::Statm => text::statm(&text, &weigh(number, &ours)?),
             Shown::Rollup => {
                 let smaps = proc::read(proc::path(number, "smaps")).ok()?;
@@ -384,7 +388,7 @@ impl Domain {
 
     /// The task that the program means, as we call it, and the memory of its process that is not the
     /// program's; none if it is not of the recording.
-    fn ours_of(&self, tid: Tid, number: Tid) -> Option<(Tid, Vec<Range<Addr>>)> {
+    pub fn ours_of(&self, tid: Tid, number: Tid) -> Option<(Tid, Vec<Range<Addr>>)> {
         [number, self.session.outside(tid, number)].into_iter().find_map(|id| {
             if self.tasks.contains_key(&id) {
                 return Some((id, self.ours()));

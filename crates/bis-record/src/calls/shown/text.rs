@@ -6,6 +6,7 @@
 use std::{collections::BTreeSet, ops::Range};
 
 use bis_trace::types::{Addr, PAGE};
+use bis_tracee::address_limit::Limit;
 
 use crate::space::without;
 
@@ -288,6 +289,23 @@ pub fn statm(text: &[u8], ours: &Weight) -> Vec<u8> {
     format!("{}\n", lessened(text.split_whitespace(), &less).join(" ")).into_bytes()
 }
 
+/// The text of limits, with the program's own limit of its address space.
+pub fn limits(text: &[u8], own: Option<Limit>) -> Vec<u8> {
+    const NAME: &str = "Max address space";
+    let Some(own) = own else { return text.to_vec() };
+    let word = |limit: u64| match limit {
+        libc::RLIM_INFINITY => "unlimited".to_owned(),
+        limit => limit.to_string(),
+    };
+    // As the kernel has it (fs/proc/base.c: proc_pid_limits).
+    let line = format!("{NAME:<25} {:<20} {:<20} {:<10}\n", word(own.soft), word(own.hard), "bytes");
+    let lines = text.split_inclusive(|byte| *byte == b'\n');
+    lines
+        .map(|it| if it.starts_with(NAME.as_bytes()) { line.as_bytes() } else { it })
+        .collect::<Vec<_>>()
+        .concat()
+}
+
 /// The text of stat without `ours`. A task's name may hold anything; what follows the last parenthesis are
 /// words: the state is the first, then with 20 the bytes that are mapped and with 21 the pages in memory.
 pub fn stat(text: &[u8], is_self: bool, ours: &Weight) -> Vec<u8> {
@@ -483,6 +501,19 @@ mod tests {
         let found =
             status(text, b"Seccomp:\t2\nSeccomp_filters:\t1\n", true, Some(added), &Weight::default());
         assert_eq!(found, b"NoNewPrivs:\t0\nSeccomp:\t2\nSeccomp_filters:\t4\n");
+    }
+
+    #[test]
+    fn the_limit_of_the_address_space_is_the_programs() {
+        let text = |soft: &str, hard: &str| {
+            let line = format!("Max address space         {soft:<20} {hard:<20} bytes     \n");
+            format!("Limit\n{line}Max file locks            unlimited\n").into_bytes()
+        };
+        let kernel = text("5242880", "140737493598208");
+        let own = |soft, hard| limits(&kernel, Some(Limit { soft, hard }));
+        assert_eq!(own(4096, 8192), text("4096", "8192"));
+        assert_eq!(own(4096, libc::RLIM_INFINITY), text("4096", "unlimited"));
+        assert_eq!(limits(&kernel, None), kernel);
     }
 
     #[test]
