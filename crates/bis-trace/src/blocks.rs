@@ -12,20 +12,23 @@
 //! cut short anywhere has what its chunks need. A reference has a sum of what it stands for, because the
 //! log's checksums do not cover the file.
 //!
-//! Two pieces are the same if their blake3 hashes are. All that is remembered has a bound: of pieces that
-//! came once, a hash in a table where later ones push earlier ones out; of blocks, where they are, up to
-//! [`STORED_MAX`]. Beyond that, what is new stays in the log.
+//! Two pieces are the same if their hashes are: 128 bits of xxh3, with a seed that only this recorder knows
+//! (so no program can make two pieces that it takes for one another). A cryptographic hash takes longer than
+//! all else that is done with a piece. All that is remembered has a bound: of pieces that came once, a hash
+//! in a table where later ones push earlier ones out; of blocks, where they are, up to [`STORED_MAX`]. Beyond
+//! that, what is new stays in the log.
 
 use std::{
     collections::HashMap,
     fs::{File, OpenOptions},
+    hash::{BuildHasher as _, Hasher as _, RandomState},
     io,
     os::unix::fs::{FileExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 
 use crate::{
     error::{Result, TraceError},
@@ -47,8 +50,8 @@ const STORED_MAX: usize = 1 << 18;
 /// again must not take the room of what does.
 const STORED_AT_ONCE_MAX: usize = 1 << 15;
 
-/// Blocks that a reader keeps: 32 MiB.
-const CACHED: usize = 8192;
+/// Blocks that a reader keeps: 64 MiB, if there are so many.
+const CACHED: usize = 16384;
 
 /// zstd's level for a block.
 const LEVEL: i32 = 1;
@@ -74,6 +77,8 @@ pub(crate) struct Folder {
     /// Made when it is needed; none after a failure: then the log has all.
     file: Option<Option<File>>,
     len: u64,
+    /// Of the hashes of pieces.
+    seed: u64,
     once: Vec<u64>,
     stored: HashMap<u128, Block>,
     compressor: Option<zstd::bulk::Compressor<'static>>,
@@ -92,6 +97,7 @@ impl Folder {
             path: dir.join(BLOCKS),
             file: None,
             len: 0,
+            seed: RandomState::new().build_hasher().finish(),
             once: Vec::new(),
             stored: HashMap::new(),
             compressor: None,
@@ -153,10 +159,8 @@ impl Folder {
 
     /// Where this is, if it has come before, or does not compress.
     fn block(&mut self, piece: &[u8]) -> Option<Block> {
-        let hash = blake3::hash(piece);
-        let (low, _) = hash.as_bytes().split_first_chunk::<16>()?;
         // What has the same bytes and another length has another hash.
-        let hash = u128::from_le_bytes(*low);
+        let hash = xxh3_128_with_seed(piece, self.seed);
         if let Some(block) = self.stored.get(&hash) {
             return Some(*block);
         }
