@@ -224,7 +224,7 @@ impl Recorder<'_> {
             EventKind::Hooked { log, .. } => contents(log),
             _ => Vec::new(),
         };
-        Ok(self.journal.stream.push_with(&event, &content)?)
+        Ok(self.journal.stream.push_with(event, content)?)
     }
 
     /// The steps that have led a task to an event that is about to be written.

@@ -27,7 +27,6 @@ use std::{
 };
 
 use crate::{
-    blocks,
     chunk::{self, LOG_HEADER_BYTES},
     clones::Clones,
     codec,
@@ -35,7 +34,7 @@ use crate::{
     event::{Event, EventKind, Meta},
     files::{self, FileStore},
     index,
-    queue::{Drain, Queue, Raw, Sink},
+    queue::{Drain, LongEvent, Queue, Raw, Sink},
     types::{DomainId, EventSeq, narrow_number},
 };
 
@@ -361,35 +360,48 @@ impl StreamWriter {
     /// Adds an event. Usually only a copy into a buffer; waits where the disk cannot keep up. Fails where
     /// this or anything before could not be written.
     pub fn push(&mut self, event: &Event) -> Result<()> {
-        self.push_with(event, &[])
+        let bytes = self.check(event)?;
+        self.add(event, bytes, &[])
     }
 
-    /// The same for an event with a log of hooked calls, of which these parts, in their order, are the
-    /// content of memory: what comes again is written once.
+    /// The same for an event that may have a log of hooked calls, of which these parts, in their order, are
+    /// the content of memory: what comes again is written once.
     ///
     /// # Errors
     /// As [`StreamWriter::push`].
-    pub fn push_with(&mut self, event: &Event, content: &[Range<usize>]) -> Result<()> {
+    pub fn push_with(&mut self, event: Event, content: Vec<Range<usize>>) -> Result<()> {
+        let bytes = self.check(&event)?;
+        if bytes < CHUNK_RAW_BYTES as u64 || !matches!(event.kind, EventKind::Hooked { .. }) {
+            return self.add(&event, bytes, &content);
+        }
+        // It is a chunk of its own. Its message is made where chunks are written.
+        let buffer = &mut *lock(&self.buffer);
+        self.inner.hand_over(buffer)?;
+        let seq = event.seq.0;
+        let event = Some(LongEvent { event, content });
+        let (stream, event_count) = (self.domain, 1);
+        let raw = Raw { stream, first_seq: seq, last_seq: seq, event_count, event, ..Raw::default() };
+        self.inner.queue.submit(raw)
+    }
+
+    /// The bytes of memory that an event holds, if it can be written.
+    fn check(&self, event: &Event) -> Result<u64> {
         self.inner.queue.check()?;
         let bytes = codec::content_bytes(event);
         if bytes > codec::EVENT_BYTES_MAX {
             return Err(TraceError::TooLarge { seq: event.seq, bytes });
         }
+        Ok(bytes)
+    }
+
+    fn add(&mut self, event: &Event, bytes: u64, content: &[Range<usize>]) -> Result<()> {
         let buffer = &mut *lock(&self.buffer);
         // A large event is a chunk of its own, so that a chunk is never much larger than its largest event.
         if !buffer.raw.bytes.is_empty() && bytes >= CHUNK_RAW_BYTES as u64 {
             self.inner.hand_over(buffer)?;
         }
         buffer.prepare(&self.inner.queue);
-        let before = buffer.raw.bytes.len();
-        codec::write_event(event, &mut buffer.raw.bytes)
-            .map_err(|malformed| TraceError::Invalid { seq: event.seq, what: malformed.0 })?;
-        let len = buffer.raw.bytes.len();
-        if len > chunk::RAW_BYTES_MAX as usize {
-            buffer.raw.bytes.truncate(before);
-            return Err(TraceError::TooLarge { seq: event.seq, bytes: (len - before) as u64 });
-        }
-        note_content(event, content, before, &mut buffer.raw);
+        buffer.raw.add(event, content)?;
         let ours = event.outcome().and_then(|outcome| outcome.ours.as_ref());
         if ours.is_some_and(|ours| !ours.patched.is_empty()) {
             buffer.raw.reader = buffer.raw.reader.max(chunk::FORMAT_PATCHED);
@@ -414,41 +426,6 @@ fn is_narrow(event: &Event) -> bool {
         EventKind::Start(start) => start.outcome.regs.is_narrow(),
         EventKind::Syscall { nr, .. } | EventKind::SyscallEnter { nr, .. } => narrow_number(*nr).is_some(),
         _ => false,
-    }
-}
-
-/// Notes where in a buffer there is content of memory: the event is what was added `from` there on.
-fn note_content(event: &Event, content: &[Range<usize>], mut from: usize, raw: &mut Raw) {
-    let Raw { bytes, content: noted, .. } = raw;
-    // Messages are not packed: what an event holds is there as it is, and a log of hooked calls is the last
-    // thing of its message, in whole words.
-    let mut find = |piece: &[u8]| {
-        let last = bytes.len().checked_sub(piece.len().next_multiple_of(8)).filter(|last| *last >= from);
-        if let Some(last) = last.filter(|last| bytes[*last..].starts_with(piece)) {
-            from = last + piece.len();
-            return Some(last);
-        }
-        let first = piece.first_chunk::<{ blocks::PIECE_MIN }>()?;
-        let finder = memchr::memmem::Finder::new(first);
-        let is_it = |at: &usize| bytes[from + at..].starts_with(piece);
-        let at = from + finder.find_iter(&bytes[from..]).find(is_it)?;
-        from = at + piece.len();
-        Some(at)
-    };
-    let mut note = |at: usize, len: usize| noted.extend(u32::try_from(at).ok().zip(u32::try_from(len).ok()));
-    match &event.kind {
-        EventKind::Hooked { log, .. } if !content.is_empty() => {
-            let Some(at) = find(log) else { return };
-            let long = content.iter().filter(|part| part.len() >= blocks::PIECE_MIN && part.end <= log.len());
-            long.for_each(|part| note(at + part.start, part.len()));
-        }
-        EventKind::Syscall { outcome, .. } | EventKind::SyscallExit { outcome, .. } => {
-            for write in outcome.writes.iter().filter(|write| write.data.len() >= blocks::PIECE_MIN) {
-                let Some(at) = find(&write.data) else { return };
-                note(at, write.data.len());
-            }
-        }
-        _ => {}
     }
 }
 

@@ -12,6 +12,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     io,
+    ops::Range,
     path::PathBuf,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
@@ -20,11 +21,11 @@ use std::{
 };
 
 use crate::{
-    blocks::Folder,
-    chunk::{CHUNK_HEADER_BYTES, Chunk, FORMAT_FOLDED},
+    blocks::{self, Folder},
+    chunk::{self, CHUNK_HEADER_BYTES, Chunk, FORMAT_FOLDED},
     codec,
     error::{Result, TraceError},
-    event::Meta,
+    event::{Event, EventKind, Meta},
     types::DomainId,
 };
 
@@ -40,7 +41,7 @@ const SPARE_COUNT_MAX: usize = 8;
 /// program wants the other core.
 const LEVEL: i32 = 1;
 
-/// A run of messages of one stream.
+/// A run of messages of one stream, or one event whose message is still to be made.
 #[derive(Default)]
 pub struct Raw {
     pub stream: u32,
@@ -52,6 +53,79 @@ pub struct Raw {
     pub content: Vec<(u32, u32)>,
     /// The least format that a reader must know to be right about them; 0: any.
     pub reader: u32,
+    /// In their place: an event with a long log of hooked calls. Its message is made here, on another core
+    /// than that on which the recorded program waits.
+    pub event: Option<LongEvent>,
+}
+
+/// An event with a log of hooked calls, and which parts of the log are the content of memory.
+pub struct LongEvent {
+    pub event: Event,
+    pub content: Vec<Range<usize>>,
+}
+
+impl Raw {
+    /// What it takes of the queue, bytes.
+    fn len(&self) -> usize {
+        let of_event = self.event.as_ref().map_or(0, |long| codec::content_bytes(&long.event));
+        self.bytes.len() + usize::try_from(of_event).unwrap_or(usize::MAX)
+    }
+
+    /// Adds an event's message. If it is an event with a log of hooked calls, `content` is which parts of the
+    /// log, in their order, are the content of memory.
+    ///
+    /// # Errors
+    /// Where the event breaks a rule of the schema, or its message is longer than a chunk can be: then nothing
+    /// is added.
+    pub fn add(&mut self, event: &Event, content: &[Range<usize>]) -> Result<()> {
+        let before = self.bytes.len();
+        codec::write_event(event, &mut self.bytes)
+            .map_err(|malformed| TraceError::Invalid { seq: event.seq, what: malformed.0 })?;
+        let len = self.bytes.len();
+        if len > chunk::RAW_BYTES_MAX as usize {
+            self.bytes.truncate(before);
+            return Err(TraceError::TooLarge { seq: event.seq, bytes: (len - before) as u64 });
+        }
+        self.note_content(event, content, before);
+        Ok(())
+    }
+
+    /// Notes where there is content of memory in the messages: the event is what was added `from` there on.
+    fn note_content(&mut self, event: &Event, content: &[Range<usize>], mut from: usize) {
+        let Raw { bytes, content: noted, .. } = self;
+        // Messages are not packed: what an event holds is there as it is, and a log of hooked calls is the last
+        // thing of its message, in whole words.
+        let mut find = |piece: &[u8]| {
+            let last = bytes.len().checked_sub(piece.len().next_multiple_of(8)).filter(|last| *last >= from);
+            if let Some(last) = last.filter(|last| bytes[*last..].starts_with(piece)) {
+                from = last + piece.len();
+                return Some(last);
+            }
+            let first = piece.first_chunk::<{ blocks::PIECE_MIN }>()?;
+            let finder = memchr::memmem::Finder::new(first);
+            let is_it = |at: &usize| bytes[from + at..].starts_with(piece);
+            let at = from + finder.find_iter(&bytes[from..]).find(is_it)?;
+            from = at + piece.len();
+            Some(at)
+        };
+        let mut note =
+            |at: usize, len: usize| noted.extend(u32::try_from(at).ok().zip(u32::try_from(len).ok()));
+        match &event.kind {
+            EventKind::Hooked { log, .. } if !content.is_empty() => {
+                let Some(at) = find(log) else { return };
+                let long =
+                    content.iter().filter(|part| part.len() >= blocks::PIECE_MIN && part.end <= log.len());
+                long.for_each(|part| note(at + part.start, part.len()));
+            }
+            EventKind::Syscall { outcome, .. } | EventKind::SyscallExit { outcome, .. } => {
+                for write in outcome.writes.iter().filter(|write| write.data.len() >= blocks::PIECE_MIN) {
+                    let Some(at) = find(&write.data) else { return };
+                    note(at, write.data.len());
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Where chunks go. A trait so that tests can have a disk that is full.
@@ -118,7 +192,7 @@ impl Queue {
 
     /// Hands a buffer over. Waits while the queue is full.
     pub fn submit(&self, raw: Raw) -> Result<()> {
-        let len = raw.bytes.len();
+        let len = raw.len();
         let full = |state: &mut State| {
             state.queued_bytes > 0
                 && state.queued_bytes + len > QUEUED_BYTES_MAX
@@ -174,10 +248,11 @@ impl Queue {
         state.waiting.pop_front()
     }
 
-    /// A buffer's bytes are written, or never will be.
-    fn done(&self, mut bytes: Vec<u8>) {
+    /// What was handed over with so many bytes is written, or never will be. `bytes`: a buffer that is free
+    /// again.
+    fn done(&self, len: usize, mut bytes: Vec<u8>) {
         let mut state = self.lock();
-        state.queued_bytes -= bytes.len();
+        state.queued_bytes -= len;
         state.done += 1;
         if state.spare.len() < SPARE_COUNT_MAX && bytes.capacity() <= REUSED_BYTES_MAX {
             bytes.clear();
@@ -225,14 +300,15 @@ impl Drain {
     /// Writes until the queue is closed and empty.
     pub fn run(mut self) {
         let mut failed = false;
-        while let Some(raw) = self.queue.next() {
-            if !failed && let Err(error) = self.write(&raw) {
+        while let Some(mut raw) = self.queue.next() {
+            let len = raw.len();
+            if !failed && let Err(error) = self.make_message(&mut raw).and_then(|()| self.write(&raw)) {
                 failed = true;
                 self.last_words(&error);
                 let (path, source) = (self.path.clone(), Arc::new(error));
                 self.queue.fail(TraceError::Write { path, source });
             }
-            self.queue.done(raw.bytes);
+            self.queue.done(len, raw.bytes);
             if self.packed.len() > 2 * REUSED_BYTES_MAX {
                 self.packed = Vec::new();
                 self.blocks.forget_messages();
@@ -240,6 +316,13 @@ impl Drain {
         }
         let finished = self.queue.lock().finished;
         self.sink.finish(finished && !failed);
+    }
+
+    /// Makes the message of an event that has none yet.
+    fn make_message(&self, raw: &mut Raw) -> io::Result<()> {
+        let Some(LongEvent { event, content }) = raw.event.take() else { return Ok(()) };
+        raw.bytes = self.queue.spare();
+        raw.add(&event, &content).map_err(io::Error::other)
     }
 
     /// Appends a chunk, whole or not at all.

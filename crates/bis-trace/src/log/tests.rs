@@ -8,7 +8,7 @@ use crate::{
     event::{Event, EventKind, Lapse, Machine},
     ours::PatchedText,
     reader::{Ending, Trace},
-    types::{Addr, DomainId, FileId, StandardStream, Tid},
+    types::{Addr, DomainId, FileId, Registers, StandardStream, Tid},
 };
 
 fn machine() -> Meta {
@@ -426,7 +426,8 @@ fn content_that_repeats_is_written_once() {
         };
         let start = 16 + page.len() + 24;
         let content = [16..16 + page.len(), start..start + 4096];
-        stream.push_with(&event, if round % 2 == 0 { &[] } else { &content }).unwrap();
+        let content = if round % 2 == 0 { vec![] } else { content.to_vec() };
+        stream.push_with(event.clone(), content).unwrap();
         stream.flush().unwrap();
         writer.flush().unwrap();
         pushed.push(event);
@@ -451,4 +452,51 @@ fn content_that_repeats_is_written_once() {
     assert!(read.len() == 2 && read[0].is_ok(), "the first time, it is in the log");
     let error = read[1].as_ref().unwrap_err().to_string();
     assert!(error.contains("blocks"), "{error}");
+}
+
+#[test]
+fn a_long_log_of_hooked_calls_keeps_its_place_and_what_repeats_in_it_is_written_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Writer::create(dir.path()).unwrap();
+    let mut stream = writer.stream(DomainId(1));
+    let page: Vec<u8> = (0..4096u32).map(|n| ((n * n) >> 5) as u8).collect();
+    let mut pushed = Vec::new();
+    for round in 0..12u8 {
+        let seq = writer.next_seq();
+        let kind = match round % 3 {
+            0 => EventKind::SyscallEnter { nr: 0, entry: Registers::default() },
+            1 => EventKind::Hooked { alone: true, log: vec![round; 64] },
+            _ => {
+                let log = [&[round; 16][..], &page.repeat(CHUNK_RAW_BYTES / page.len() + 1)].concat();
+                EventKind::Hooked { alone: true, log }
+            }
+        };
+        let content = match &kind {
+            EventKind::Hooked { log, .. } if log.len() >= CHUNK_RAW_BYTES => Vec::from([16..log.len()]),
+            _ => vec![],
+        };
+        let event = Event { seq, tid: Tid(7), kind, ticks: None, sums: vec![], lapse: Lapse::default() };
+        stream.push_with(event.clone(), content).unwrap();
+        pushed.push(event);
+    }
+    drop(stream);
+    writer.finish().unwrap();
+    let trace = Trace::open(dir.path()).unwrap();
+    let read: Vec<Event> = trace.events(DomainId(1)).map(Result::unwrap).collect();
+    assert_eq!(read, pushed);
+    assert!(std::fs::metadata(dir.path().join(LOG)).unwrap().len() < CHUNK_RAW_BYTES as u64 / 8);
+}
+
+#[test]
+fn a_long_event_that_breaks_a_rule_ends_the_log_with_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Writer::create(dir.path()).unwrap();
+    let mut stream = writer.stream(DomainId(1));
+    let kind = EventKind::Hooked { alone: true, log: vec![1; CHUNK_RAW_BYTES] };
+    let event =
+        Event { seq: EventSeq(0), tid: Tid(7), kind, ticks: None, sums: vec![], lapse: Lapse::default() };
+    stream.push_with(event, vec![]).unwrap();
+    drop(stream);
+    let error = writer.finish().unwrap_err().to_string();
+    assert!(error.contains("numbered from 1"), "{error}");
 }
