@@ -359,7 +359,22 @@ pub fn package_of(program: &str) -> &str {
 
 /// Libtest's arguments, with two trials at a time unless told otherwise.
 pub fn arguments() -> libtest_mimic::Arguments {
+    hear_interrupts();
     let mut arguments = libtest_mimic::Arguments::from_args();
     arguments.test_threads.get_or_insert(2);
     arguments
+}
+
+/// A shell without job control ignores SIGINT and SIGQUIT in what it starts in the background, and so would
+/// all that these tests start: programs that wait for such a signal would wait for ever.
+fn hear_interrupts() {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    // Signal 1 is the first bit.
+    if ignored & 0b110 != 0 {
+        let mut again = Command::new("env");
+        again.arg("--default-signal=INT,QUIT").args(std::env::args_os());
+        panic!("the tests could not be started anew: {}", again.exec());
+    }
 }
