@@ -153,24 +153,24 @@ impl Areas {
         self.spans.iter().flatten().find(|span| span.pages.contains(&addr))
     }
 
-    /// Protects all pages before this task runs.
+    /// Protects all pages before this task runs. Were calls made in its name for that?
     pub(crate) fn guard(
         &mut self,
         stopped: &mut Option<Stopped>,
         mappings: impl FnOnce() -> Result<Vec<Mapping>, TraceeError>,
-    ) -> Result<(), TraceeError> {
+    ) -> Result<bool, TraceeError> {
         if self.spans.is_none() {
             self.spans = Some(spans(&self.areas, &self.text, &mappings()?));
         }
         self.protect_all(stopped, true)
     }
 
-    /// Gives them back.
-    pub(crate) fn free(&mut self, stopped: &mut Option<Stopped>) -> Result<(), TraceeError> {
+    /// Gives them back. Were calls made in the task's name for that?
+    pub(crate) fn free(&mut self, stopped: &mut Option<Stopped>) -> Result<bool, TraceeError> {
         self.protect_all(stopped, false)
     }
 
-    fn protect_all(&mut self, stopped: &mut Option<Stopped>, is_guarded: bool) -> Result<(), TraceeError> {
+    fn protect_all(&mut self, stopped: &mut Option<Stopped>, is_guarded: bool) -> Result<bool, TraceeError> {
         self.is_guarded = is_guarded;
         self.freed.clear();
         let spans = self.spans.iter().flatten();
@@ -236,7 +236,7 @@ impl Areas {
     /// The pages that were let go are guarded again.
     pub(crate) fn guard_again(&mut self, stopped: &mut Option<Stopped>) -> Result<(), TraceeError> {
         let freed = self.freed.drain(..);
-        protect(stopped, freed.map(|freed| (freed.page..freed.page + PAGE, freed.guard)))
+        protect(stopped, freed.map(|freed| (freed.page..freed.page + PAGE, freed.guard))).map(drop)
     }
 
     /// Have an instruction's accesses to be known, for it to be said what it has touched?
@@ -261,20 +261,22 @@ impl Freed {
     }
 }
 
+/// Gives pages their protections. Were there any?
 fn protect(
     stopped: &mut Option<Stopped>,
     all: impl Iterator<Item = (Range<Addr>, u32)>,
-) -> Result<(), TraceeError> {
+) -> Result<bool, TraceeError> {
     let mut all = all.peekable();
     if all.peek().is_none() {
-        return Ok(());
+        return Ok(false);
     }
     let mut remote = Remote::new(stopped)?;
     for (pages, prot) in all {
         let args = [pages.start.0, pages.end - pages.start, prot.into(), 0, 0, 0];
         remote.must("protect the pages of a watchpoint", libc::SYS_mprotect, args)?;
     }
-    remote.finish()
+    remote.finish()?;
+    Ok(true)
 }
 
 /// The pages of areas on which a task can do what is watched for, and those of text on which it can write.

@@ -19,12 +19,10 @@ impl Task {
             return self.run_once(memory, traps, run);
         }
         let ours = self.ours;
-        self.at_entry = false;
-        traps.areas.guard(&mut self.stopped, || maps::read(ours))?;
+        self.at_entry &= !traps.areas.guard(&mut self.stopped, || maps::read(ours))?;
         let place = self.run_guarded(memory, traps, run)?;
         if self.stopped.is_some() && place.found != Found::Dead {
-            self.at_entry = false;
-            traps.areas.free(&mut self.stopped)?;
+            self.at_entry &= !traps.areas.free(&mut self.stopped)?;
         }
         Ok(place)
     }
