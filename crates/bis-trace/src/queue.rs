@@ -75,8 +75,8 @@ impl Raw {
     /// log, in their order, are the content of memory.
     ///
     /// # Errors
-    /// Where the event breaks a rule of the schema, or its message is longer than a chunk can be: then nothing
-    /// is added.
+    /// Where the event breaks a rule of the schema, or its message is longer than a chunk can be: then
+    /// nothing is added.
     pub fn add(&mut self, event: &Event, content: &[Range<usize>]) -> Result<()> {
         let before = self.bytes.len();
         codec::write_event(event, &mut self.bytes)
@@ -93,8 +93,8 @@ impl Raw {
     /// Notes where there is content of memory in the messages: the event is what was added `from` there on.
     fn note_content(&mut self, event: &Event, content: &[Range<usize>], mut from: usize) {
         let Raw { bytes, content: noted, .. } = self;
-        // Messages are not packed: what an event holds is there as it is, and a log of hooked calls is the last
-        // thing of its message, in whole words.
+        // Messages are not packed: what an event holds is there as it is, and a log of hooked calls is the
+        // last thing of its message, in whole words.
         let mut find = |piece: &[u8]| {
             let last = bytes.len().checked_sub(piece.len().next_multiple_of(8)).filter(|last| *last >= from);
             if let Some(last) = last.filter(|last| bytes[*last..].starts_with(piece)) {

@@ -1,5 +1,5 @@
-//! Room in a real file for one more segment: a program header that it can do without, and addresses behind all
-//! that it maps.
+//! Room in a real file for one more segment: a program header that it can do without, and addresses behind
+//! all that it maps.
 
 const PT_LOAD: u64 = 1;
 const PT_NOTE: u64 = 4;

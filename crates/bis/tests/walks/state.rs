@@ -20,9 +20,9 @@ pub struct State {
     pub bytes: BTreeMap<Addr, Vec<u8>>,
 }
 
-/// What memory holds from here on that is the same each time where functions are bound [lazily](crate::LAZY), if it
-/// is not too much. None: all of it is, or nobody has looked. `used`: where a stack that is in this memory
-/// begins.
+/// What memory holds from here on that is the same each time where functions are bound [lazily](crate::LAZY),
+/// if it is not too much. None: all of it is, or nobody has looked. `used`: where a stack that is in this
+/// memory begins.
 fn what_repeats(session: &Session<'_>, start: Addr, end: Addr, used: Option<Addr>) -> Option<Vec<u8>> {
     const LEN_MAX: u64 = 16 << 20;
     if end - start > LEN_MAX {
