@@ -472,7 +472,9 @@ fn a_long_log_of_hooked_calls_keeps_its_place_and_what_repeats_in_it_is_written_
             }
         };
         let content = match &kind {
-            EventKind::Hooked { log, .. } if log.len() >= CHUNK_RAW_BYTES => Vec::from([16..log.len()]),
+            EventKind::Hooked { log, .. } if log.len() >= CHUNK_RAW_BYTES => {
+                std::iter::once(16..log.len()).collect()
+            }
             _ => vec![],
         };
         let event = Event { seq, tid: Tid(7), kind, ticks: None, sums: vec![], lapse: Lapse::default() };
