@@ -93,7 +93,7 @@ impl Domain {
     }
 
     /// Has a thread of this process reported an exec that is not handled yet?
-    fn is_execing(&self, pid: Tid) -> bool {
+    pub fn is_execing(&self, pid: Tid) -> bool {
         self.tasks.values().any(|task| task.pid == pid && matches!(task.report, Some(Status::Exec(_))))
     }
 

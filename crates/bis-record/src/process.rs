@@ -280,6 +280,10 @@ impl Domain {
         let pid = self.task(former)?.pid;
         let tid = pid;
         let ppid = parent_of(tid);
+        if self.is_taken_over(pid) {
+            // What its first thread has logged comes before all else that happens to the process.
+            self.drain(pid)?;
+        }
         self.write_entry(former)?;
         let traits = self.task(former)?.traits.clone().after_exec();
         let stand_in = self.task(former)?.stand_in;

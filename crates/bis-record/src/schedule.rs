@@ -18,7 +18,7 @@ use std::{
 
 use bis_syscalls::Handler;
 use bis_trace::types::Tid;
-use bis_tracee::{ours, proc::Runnable, task};
+use bis_tracee::{Status, ours, proc::Runnable, task};
 
 use crate::{
     domain::Domain,
@@ -101,6 +101,12 @@ impl Domain {
 
     /// A task whose report is to be handled: first the one that has run, then the one whose turn it is.
     fn reported(&self) -> Option<Tid> {
+        // Of the first thread of its process, in whatever that was, there is nothing to wait for any more.
+        let has_taken_over =
+            |task: &&Task| matches!(task.report, Some(Status::Exec(_))) && self.is_taken_over(task.pid);
+        if let Some(task) = self.tasks.values().find(has_taken_over) {
+            return Some(task.tid);
+        }
         if let Some(task) = self.tasks.values().find(|task| task.standing.is_in_hook()) {
             return task.report.is_some().then_some(task.tid);
         }

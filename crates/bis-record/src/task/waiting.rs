@@ -88,9 +88,10 @@ impl Domain {
         self.take_points_out(tid);
     }
 
-    /// Waits until this task has something to report; what others report is taken down.
+    /// Waits until this task has something to report; what others report is taken down. It may have nothing
+    /// to report any more: then another thread has taken its id over ([`Domain::is_taken_over`]).
     pub fn wait_for_report(&mut self, tid: Tid) -> Result<()> {
-        while self.tasks.get(&tid).is_some_and(|task| task.report.is_none()) {
+        while self.tasks.get(&tid).is_some_and(|task| task.report.is_none()) && !self.is_taken_over(tid) {
             self.let_orphans_go(tid);
             match self.end_of_others(tid) {
                 None => self.wait_once()?,
@@ -153,6 +154,13 @@ impl Domain {
         let others = self.tasks.values().filter(|task| task.pid == tid && task.tid != tid);
         let ends = |task: &Task| task.report.filter(|status| matches!(status, Status::Exit(_)));
         others.filter_map(ends).next()
+    }
+
+    /// Has another thread of the process that this one leads executed a program, which is not handled yet?
+    /// That one has its id now, and the kernel says nothing of its end where it was killed as it left a stop.
+    pub fn is_taken_over(&self, tid: Tid) -> bool {
+        self.tasks.get(&tid).is_some_and(|task| task.pid == tid && task.report.is_none())
+            && self.is_execing(tid)
     }
 
     /// Threads of this process that are about to end before anybody has told of them: their maker was killed
