@@ -92,11 +92,6 @@ impl Domain {
         self.gone(tid, status, writes)
     }
 
-    /// Has a thread of this process reported an exec that is not handled yet?
-    pub fn is_execing(&self, pid: Tid) -> bool {
-        self.tasks.values().any(|task| task.pid == pid && matches!(task.report, Some(Status::Exec(_))))
-    }
-
     /// The task is gone without having said that it was about to (SIGKILL).
     pub fn lost(&mut self, tid: Tid, status: Status) -> Result<()> {
         let end = match status {

@@ -7,13 +7,15 @@
 //!
 //! Meanwhile the task's signals are blocked: one that comes waits in the kernel, with all that it says, until
 //! the guard is finished. Not the ones of faults: the call ends with an int3, and a blocked SIGTRAP would
-//! cost the program its handler. Nor can SIGSTOP be blocked; it is sent again at the end.
+//! cost the program its handler. Nor can SIGSTOP be blocked. Such a signal that somebody has sent is sent
+//! again at the end.
 
 use bis_agent::{UNTRACED_SYSCALL, UNTRACED_SYSCALL_END};
 use bis_trace::types::{Addr, Registers, Signal, Tid};
 
 use crate::{
     error::{Result, TraceeError},
+    proc::Fields,
     siginfo::SigInfo,
     sys,
     task::{self, Resume, Status, Stopped, Undisturbed},
@@ -26,7 +28,7 @@ fn call_registers(saved: &Registers, at: Addr, nr: u64, args: [u64; 6]) -> Regis
     Registers { rip: at.0, rax: nr, orig_rax: u64::MAX, rdi, rsi, rdx, r10, r8, r9, ..*saved }.wide()
 }
 
-/// The signals that are blocked during a call: all but SIGILL, SIGTRAP, SIGBUS, SIGFPE and SIGSEGV.
+/// The signals that are blocked during a call: all but SIGILL, SIGTRAP, SIGBUS, SIGFPE and Signal::SEGV.
 const BLOCKED: u64 = !(1 << 3 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 10);
 
 /// A series of remote calls; see the module's text.
@@ -201,8 +203,15 @@ impl<'a> Remote<'a> {
         let orig_rax = if self.is_in_call { self.saved.orig_rax } else { u64::MAX };
         stopped.set_regs(&Registers { orig_rax, ..self.saved })?;
         stopped.set_sigmask(self.sigmask)?;
-        for info in self.arrived.iter().filter(|info| info.signal() == Signal::STOP) {
-            sys::kill(stopped.tid(), info.signal())?;
+        let tid = stopped.tid();
+        for info in &self.arrived {
+            match info.signal() {
+                Signal::STOP => sys::kill(tid, Signal::STOP)?,
+                _ => {
+                    let process = Fields::of(tid).and_then(|fields| fields.tid("Tgid"));
+                    sys::send_again(process.ok_or(TraceeError::Died(tid))?, tid, info)?;
+                }
+            }
         }
         Ok(())
     }
@@ -257,6 +266,7 @@ mod tests {
     use super::*;
     use crate::{
         filter::Mode,
+        image,
         spawn::{Program, Spawn, spawn},
         task::Undisturbed,
     };
@@ -282,5 +292,32 @@ mod tests {
         drop(undisturbed);
         assert_eq!(stopped.sigmask().unwrap(), mask);
         sys::kill(tid, Signal::KILL).unwrap();
+    }
+    #[test]
+    fn signals_that_are_sent_during_a_call_come_behind_it() {
+        let (mut slot, _memory) = image::spawn_stub("bis-remote").unwrap();
+        let tid = slot.as_ref().unwrap().tid();
+        let mut remote = Remote::new(&mut slot).unwrap();
+        // What a fault would be, sent; and one that can be blocked.
+        for signal in [Signal::SEGV, Signal::TRAP, Signal(15)] {
+            sys::kill(tid, signal).unwrap();
+        }
+        assert_eq!(remote.call(libc::SYS_gettid, [0; 6]).unwrap(), i64::from(tid.0));
+        assert_eq!(remote.call(libc::SYS_gettid, [0; 6]).unwrap(), i64::from(tid.0));
+        remote.finish().unwrap();
+        let mut stopped = slot.unwrap();
+        let mut found = Vec::new();
+        for _ in 0..3 {
+            let running = stopped.resume(Resume::Cont, None).unwrap();
+            assert!(matches!(task::wait_for(tid).unwrap(), Status::Signal(_)));
+            stopped = running.stopped();
+            let info = SigInfo(stopped.siginfo().unwrap());
+            assert_eq!(info.sender(), crate::ours::process_id());
+            found.push(info.signal());
+        }
+        found.sort_unstable();
+        assert_eq!(found, [Signal::TRAP, Signal::SEGV, Signal(15)]);
+        sys::kill(tid, Signal::KILL).unwrap();
+        let _ = task::wait_for(tid);
     }
 }

@@ -14,7 +14,10 @@ use std::{io, mem, ptr};
 use bis_trace::types::{Addr, Registers, Signal, Tid};
 use rustix::process::{Resource, Rlimit, getpid, getrlimit, set_child_subreaper, setrlimit};
 
-use crate::error::{Result, TraceeError};
+use crate::{
+    error::{Result, TraceeError},
+    siginfo::SigInfo,
+};
 
 const _: () = assert!(mem::size_of::<Registers>() == mem::size_of::<libc::user_regs_struct>());
 
@@ -390,10 +393,24 @@ pub fn carry(tgid: Tid, tid: Tid, signal: Signal) -> Result<()> {
     info[8..12].copy_from_slice(&libc::SI_QUEUE.to_le_bytes());
     info[16..20].copy_from_slice(&std::process::id().to_le_bytes());
     info[24..32].copy_from_slice(&carried_value().to_le_bytes());
+    queue_signal(tgid, tid, &info)
+}
+
+/// Sends a signal again that a task was about to get, with all that was said of it. But one of `kill` or
+/// `tgkill` is told of as queued (SI_QUEUE): the kernel lets those be sent under their sender's number only
+/// (kernel/signal.c: do_rt_tgsigqueueinfo).
+pub fn send_again(tgid: Tid, tid: Tid, info: &SigInfo) -> Result<()> {
+    let mut bytes = info.0;
+    if info.code() >= 0 || info.code() == libc::SI_TKILL {
+        bytes[8..12].copy_from_slice(&libc::SI_QUEUE.to_le_bytes());
+    }
+    queue_signal(tgid, tid, &bytes)
+}
+
+fn queue_signal(tgid: Tid, tid: Tid, info: &[u8; 128]) -> Result<()> {
+    let signal = i32::from_le_bytes(std::array::from_fn(|at| info[at]));
     // SAFETY: the kernel reads a siginfo_t, which is 128 bytes.
-    let value = unsafe {
-        libc::syscall(libc::SYS_rt_tgsigqueueinfo, tgid.0, tid.0, i32::from(signal.0), info.as_ptr())
-    };
+    let value = unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, tgid.0, tid.0, signal, info.as_ptr()) };
     check("send a signal", tid, value).map(drop)
 }
 

@@ -192,10 +192,10 @@ fn left_out(folder: &Folder) -> Result<(), Failed> {
 fn left_out_inherits(folder: &Folder) -> Result<(), Failed> {
     let left = "pwd; umask; ulimit -n; ulimit -S -c; cat <&7
 grep -E 'Sig(Ign|Blk)' /proc/self/status >mine; grep -E 'Sig(Ign|Blk)' /proc/$PARENT/status | cmp - mine && echo same signals
-grep -cE 'Seccomp:.[^0]|TracerPid:.[^0]' /proc/self/status; nice
+grep -cE 'Seccomp:.[^0]|TracerPid:.[^0]' /proc/self/status; echo $(($(nice) - NICE))
 for fd in 3 4 5 6 8; do [ -e /proc/$$/fd/$fd ] && [ ! -e /proc/$PARENT/fd/$fd ] && echo $fd; done; [ -e /proc/$$/fd/9 ]";
     let script = "echo sevens >s; mkdir -p d; cp left d/; cd d; umask 027; ulimit -n 321; ulimit -S -c 0; trap '' USR1 HUP
-export PARENT=$$; exec 7<../s 9</dev/null; nice -n 3 ./left | sed s:.*/d$:d:";
+export PARENT=$$ NICE=$(nice); exec 7<../s 9</dev/null; nice -n 3 ./left | sed s:.*/d$:d:";
     let stdout = "d\n0027\n321\n0\nsevens\nsame signals\n0\n3\n";
     leaving(folder, left, script, stdout, stdout).map(drop)
 }

@@ -156,6 +156,11 @@ impl Domain {
         others.filter_map(ends).next()
     }
 
+    /// Has a thread of this process reported an exec that is not handled yet?
+    pub fn is_execing(&self, pid: Tid) -> bool {
+        self.tasks.values().any(|task| task.pid == pid && matches!(task.report, Some(Status::Exec(_))))
+    }
+
     /// Has another thread of the process that this one leads executed a program, which is not handled yet?
     /// That one has its id now, and the kernel says nothing of its end where it was killed as it left a stop.
     pub fn is_taken_over(&self, tid: Tid) -> bool {
