@@ -28,7 +28,7 @@ fn call_registers(saved: &Registers, at: Addr, nr: u64, args: [u64; 6]) -> Regis
     Registers { rip: at.0, rax: nr, orig_rax: u64::MAX, rdi, rsi, rdx, r10, r8, r9, ..*saved }.wide()
 }
 
-/// The signals that are blocked during a call: all but SIGILL, SIGTRAP, SIGBUS, SIGFPE and Signal::SEGV.
+/// The signals that are blocked during a call: all but SIGILL, SIGTRAP, SIGBUS, SIGFPE and SIGSEGV.
 const BLOCKED: u64 = !(1 << 3 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 10);
 
 /// A series of remote calls; see the module's text.
