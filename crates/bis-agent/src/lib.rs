@@ -24,6 +24,11 @@ pub const AGENT_BASE: u64 = 0x7000_0000;
 /// Bytes reserved for the agent's text from [`AGENT_BASE`].
 pub const AGENT_LEN: u64 = 0x1000;
 
+/// Where in the agent's page the bytes of strings and structures are put to which arguments of our own calls
+/// point. The text ends before it, and there are [`ARGUMENT_MAX`] bytes.
+pub const ARGUMENT_AT: u64 = AGENT_BASE + 0x800;
+pub const ARGUMENT_MAX: u64 = AGENT_BASE + AGENT_LEN - ARGUMENT_AT;
+
 /// Where the recorder puts scratch memory for calls that may block: the range below the agent.
 pub const SCRATCH_BASE: u64 = 0x6000_0000;
 
@@ -66,7 +71,7 @@ pub const STUB_ELF: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/agent.elf"
 pub const STAND_IN_ELF: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stand_in.elf"));
 
 const _: () = assert!(symbols::TEXT_BASE == AGENT_BASE);
-const _: () = assert!(TEXT.len() as u64 <= AGENT_LEN);
+const _: () = assert!(TEXT.len() as u64 <= ARGUMENT_AT - AGENT_BASE);
 
 #[cfg(test)]
 mod tests {

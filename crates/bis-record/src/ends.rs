@@ -71,7 +71,7 @@ impl Domain {
         if leads_others {
             // The kernel keeps it as a zombie until the last of its threads is gone; or one of them execs and
             // takes its id over, and it is never seen to end.
-            while self.task(tid)?.report.is_none() && !self.is_execing(pid) {
+            while self.task(tid)?.report.is_none() && !self.is_taken_over(tid) {
                 if !tracee_task::is_alive(tid) {
                     self.zombies.insert(tid);
                     break;

@@ -280,9 +280,10 @@ impl Domain {
         let pid = self.task(former)?.pid;
         let tid = pid;
         let ppid = parent_of(tid);
-        if self.is_taken_over(pid) {
-            // What its first thread has logged comes before all else that happens to the process.
-            self.drain(pid)?;
+        let runner = self.watched.seat.runner();
+        if runner != former && self.tasks.get(&runner).is_some_and(|task| task.pid == pid) {
+            // It was ended as it ran. What it has logged comes before all else that happens to the process.
+            self.drain(runner)?;
         }
         self.write_entry(former)?;
         let traits = self.task(former)?.traits.clone().after_exec();

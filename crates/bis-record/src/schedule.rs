@@ -101,9 +101,10 @@ impl Domain {
 
     /// A task whose report is to be handled: first the one that has run, then the one whose turn it is.
     fn reported(&self) -> Option<Tid> {
-        // Of the first thread of its process, in whatever that was, there is nothing to wait for any more.
+        // The first thread of its process, in whatever that was, has nothing to report any more.
+        let is_silent = |tid: Tid| self.tasks.get(&tid).is_some_and(|task| task.report.is_none());
         let has_taken_over =
-            |task: &&Task| matches!(task.report, Some(Status::Exec(_))) && self.is_taken_over(task.pid);
+            |task: &&Task| matches!(task.report, Some(Status::Exec(_))) && is_silent(task.pid);
         if let Some(task) = self.tasks.values().find(has_taken_over) {
             return Some(task.tid);
         }

@@ -14,7 +14,7 @@ use std::{
 };
 
 use bis_agent::{
-    AGENT_BASE, AGENT_LEN,
+    AGENT_BASE, AGENT_LEN, ARGUMENT_AT,
     hooks::{self, AREA_BASE, LOG_BASE, LOG_LEN, TEXT_BASE, state},
 };
 use bis_trace::{
@@ -35,10 +35,6 @@ use crate::{
 
 /// What a mapping may need beside the address space: kept files, and shared objects.
 type Around<'a> = (&'a World<'a>, &'a dyn Host);
-
-/// Where in the agent's page the strings for our own calls are put: the agent's code lies before it.
-const STRING_AT: u64 = AGENT_BASE + 0x800;
-const _: () = assert!(bis_agent::TEXT.len() <= 0x800);
 
 /// The first address that no program can have: 56 bits with page tables of five levels, where a program that
 /// asks for an address beyond 47 bits gets it. With four levels the kernel refuses what is beyond.
@@ -288,8 +284,8 @@ impl Space {
     /// Opens in the task what we have open.
     fn open_ours(&self, remote: &mut Remote<'_>, file: &File, mode: i32) -> Result<Fd, EffectError> {
         let path = proc::own_fd(file);
-        self.memory.write(Addr(STRING_AT), &[path.as_os_str().as_bytes(), b"\0"].concat())?;
-        let args = [STRING_AT, flags(mode | libc::O_CLOEXEC | libc::O_NOCTTY), 0, 0, 0, 0];
+        self.memory.write(Addr(ARGUMENT_AT), &[path.as_os_str().as_bytes(), b"\0"].concat())?;
+        let args = [ARGUMENT_AT, flags(mode | libc::O_CLOEXEC | libc::O_NOCTTY), 0, 0, 0, 0];
         Ok(Fd::of_arg(remote.must("open a file in the replayed process", libc::SYS_open, args)?))
     }
 

@@ -9,13 +9,10 @@
 
 use std::ptr;
 
-use bis_agent::AGENT_BASE;
+use bis_agent::ARGUMENT_AT;
 use bis_trace::types::{Addr, Tid};
 
 use crate::{error::Result, memory::Memory, proc, remote::Remote};
-
-/// Where in the agent's page the kernel finds a limit that is set.
-pub const LIMIT_AT: u64 = AGENT_BASE + 0x800;
 
 /// A limit of the address space, bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,8 +95,8 @@ pub fn set_by(remote: &mut Remote<'_>, limit: Limit) -> Result<bool> {
     if limit.set(remote.tid()) {
         return Ok(true);
     }
-    Memory::open(remote.tid())?.write(Addr(LIMIT_AT), &limit.to_bytes())?;
-    Ok(remote.call(libc::SYS_prlimit64, arguments(LIMIT_AT))? == 0)
+    Memory::open(remote.tid())?.write(Addr(ARGUMENT_AT), &limit.to_bytes())?;
+    Ok(remote.call(libc::SYS_prlimit64, arguments(ARGUMENT_AT))? == 0)
 }
 
 /// Those of prlimit64 that make what is at this address the caller's limit.

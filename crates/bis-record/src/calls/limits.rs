@@ -5,10 +5,11 @@
 //! A process that is limited from outside of the recording while it runs has the kernel's limit like
 //! everybody, and is told what it had before.
 
+use bis_agent::ARGUMENT_AT;
 use bis_syscalls::Call;
 use bis_trace::types::{Addr, Registers, Tid};
 use bis_tracee::{
-    address_limit::{self, LIMIT_AT, Limit},
+    address_limit::{self, Limit},
     maps,
     remote::Remote,
 };
@@ -90,12 +91,12 @@ impl Domain {
         let own = self.session.limits.own(pid).unwrap_or(now);
         let ours = if new.is_there() { self.mapped_of_ours(tid, pid)? } else { 0 };
         let Some(limit) = for_kernel(new, own, now, ours) else { return Ok(Entry::Make) };
-        self.memory.write(Addr(LIMIT_AT), &limit.to_bytes())?;
+        self.memory.write(Addr(ARGUMENT_AT), &limit.to_bytes())?;
         let regs = self.stopped(tid)?.regs()?;
         let regs = if call.nr.cast_signed() == libc::SYS_setrlimit {
-            Registers { rsi: LIMIT_AT, ..regs }
+            Registers { rsi: ARGUMENT_AT, ..regs }
         } else {
-            Registers { rdx: LIMIT_AT, ..regs }
+            Registers { rdx: ARGUMENT_AT, ..regs }
         };
         self.stopped(tid)?.set_regs(&regs)?;
         self.call(tid)?.limit = Some((pid, new));

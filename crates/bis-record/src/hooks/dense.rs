@@ -31,7 +31,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bis_agent::{AGENT_BASE, AGENT_LEN};
+use bis_agent::{ARGUMENT_AT, ARGUMENT_MAX};
 use bis_rewrite::clock_fault;
 use bis_syscalls::Call;
 use bis_trace::{
@@ -52,10 +52,6 @@ use crate::{
     error::Result,
     space::{Pool, READ_EXEC, TextRange, chunks, shown_text},
 };
-
-/// Where in the agent's page the names of files are put, and how long they are at most.
-const STRING_AT: u64 = AGENT_BASE + 0x800;
-const STRING_MAX: usize = (AGENT_LEN - 0x800) as usize;
 
 /// How long a task has been alone before its text stops to count, and how often that may happen in one
 /// address space: each time takes some room for trampolines.
@@ -299,13 +295,13 @@ pub(super) fn map_pieces(
     let ours = proc::own_fd(file);
     let mut fd = None;
     for name in [path.as_os_str().as_bytes(), ours.as_os_str().as_bytes()] {
-        if name.len() >= STRING_MAX || !name.starts_with(b"/") {
+        if name.len() as u64 >= ARGUMENT_MAX || !name.starts_with(b"/") {
             continue;
         }
-        memory.write(Addr(STRING_AT), &[name, b"\0"].concat())?;
+        memory.write(Addr(ARGUMENT_AT), &[name, b"\0"].concat())?;
         let flags = u64::from((libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK).cast_unsigned());
         let at = Fd::CURRENT_FOLDER.arg();
-        let found = remote.call(libc::SYS_openat, [at, STRING_AT, flags, 0, 0, 0])?;
+        let found = remote.call(libc::SYS_openat, [at, ARGUMENT_AT, flags, 0, 0, 0])?;
         let Some(found) = Fd::made(found) else { continue };
         if proc::identity(proc::fd(tid, found)) == Some((meta.dev(), meta.ino())) {
             fd = Some(found);

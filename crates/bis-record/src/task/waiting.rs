@@ -91,10 +91,11 @@ impl Domain {
     /// Waits until this task has something to report; what others report is taken down. It may have nothing
     /// to report any more: then another thread has taken its id over ([`Domain::is_taken_over`]).
     pub fn wait_for_report(&mut self, tid: Tid) -> Result<()> {
-        while self.tasks.get(&tid).is_some_and(|task| task.report.is_none()) && !self.is_taken_over(tid) {
+        while self.tasks.get(&tid).is_some_and(|task| task.report.is_none()) {
             self.let_orphans_go(tid);
-            match self.end_of_others(tid) {
+            match self.end_by_others(tid) {
                 None => self.wait_once()?,
+                Some(Status::Exec(_)) => return Ok(()),
                 Some(status) if !task::is_alive(tid) => self.note(tid, status),
                 Some(_) => self.wait_or_look()?,
             }
@@ -147,25 +148,19 @@ impl Domain {
         }
     }
 
-    /// What another thread of the process that this one leads has reported of its end. This one may end, too,
-    /// without saying so: if it is killed as it leaves a stop, the kernel keeps quiet about it until all
-    /// others are gone.
-    pub fn end_of_others(&self, tid: Tid) -> Option<Status> {
+    /// What another thread of the process that this one leads has reported, of which this one ends, too: its
+    /// own end, or an exec, which has taken its id over. It may not say so. If it is killed as it leaves a
+    /// stop, the kernel keeps quiet about it until all others are gone; before an exec, for good.
+    fn end_by_others(&self, tid: Tid) -> Option<Status> {
         let others = self.tasks.values().filter(|task| task.pid == tid && task.tid != tid);
-        let ends = |task: &Task| task.report.filter(|status| matches!(status, Status::Exit(_)));
-        others.filter_map(ends).next()
-    }
-
-    /// Has a thread of this process reported an exec that is not handled yet?
-    pub fn is_execing(&self, pid: Tid) -> bool {
-        self.tasks.values().any(|task| task.pid == pid && matches!(task.report, Some(Status::Exec(_))))
+        let ends =
+            |task: &Task| task.report.filter(|status| matches!(status, Status::Exit(_) | Status::Exec(_)));
+        others.filter_map(ends).min_by_key(|status| !matches!(status, Status::Exec(_)))
     }
 
     /// Has another thread of the process that this one leads executed a program, which is not handled yet?
-    /// That one has its id now, and the kernel says nothing of its end where it was killed as it left a stop.
     pub fn is_taken_over(&self, tid: Tid) -> bool {
-        self.tasks.get(&tid).is_some_and(|task| task.pid == tid && task.report.is_none())
-            && self.is_execing(tid)
+        matches!(self.end_by_others(tid), Some(Status::Exec(_)))
     }
 
     /// Threads of this process that are about to end before anybody has told of them: their maker was killed
