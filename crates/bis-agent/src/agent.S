@@ -41,6 +41,68 @@ bis_narrow_end:
     int3
     jmp bis_narrow
 
+    # A process puts its memory back: the supervisor sets `rip` here, and the int3 at the end gives control back.
+    # r8: a table of the parts, each its first address and the one behind it; ended by a 0. Parts are whole pages.
+    # rsi: what they are to hold, one behind the other.
+    # r9: where each block of 64 bytes that did not hold that is noted: its address, what it held, what it holds.
+    # Changes rax, rdx, rdi, and xmm0 to xmm11, beside these.
+    .balign 16
+    .globl bis_put_back
+    .type bis_put_back, @function
+bis_put_back:
+    mov (%r8), %rdi
+    mov 8(%r8), %rdx
+    add $16, %r8
+    test %rdi, %rdi
+    jz bis_put_back_end
+    .balign 16
+1:  movdqa (%rsi), %xmm0
+    movdqa 16(%rsi), %xmm1
+    movdqa 32(%rsi), %xmm2
+    movdqa 48(%rsi), %xmm3
+    movdqa (%rdi), %xmm4
+    movdqa 16(%rdi), %xmm5
+    movdqa 32(%rdi), %xmm6
+    movdqa 48(%rdi), %xmm7
+    movdqa %xmm4, %xmm8
+    movdqa %xmm5, %xmm9
+    movdqa %xmm6, %xmm10
+    movdqa %xmm7, %xmm11
+    pcmpeqb %xmm0, %xmm8
+    pcmpeqb %xmm1, %xmm9
+    pcmpeqb %xmm2, %xmm10
+    pcmpeqb %xmm3, %xmm11
+    pand %xmm9, %xmm8
+    pand %xmm11, %xmm10
+    pand %xmm10, %xmm8
+    pmovmskb %xmm8, %eax
+    cmp $0xffff, %eax
+    jne 3f
+2:  add $64, %rsi
+    add $64, %rdi
+    cmp %rdx, %rdi
+    jb 1b
+    jmp bis_put_back
+3:  movdqa %xmm0, (%rdi)
+    movdqa %xmm1, 16(%rdi)
+    movdqa %xmm2, 32(%rdi)
+    movdqa %xmm3, 48(%rdi)
+    mov %rdi, (%r9)
+    movdqu %xmm4, 8(%r9)
+    movdqu %xmm5, 24(%r9)
+    movdqu %xmm6, 40(%r9)
+    movdqu %xmm7, 56(%r9)
+    movdqu %xmm0, 72(%r9)
+    movdqu %xmm1, 88(%r9)
+    movdqu %xmm2, 104(%r9)
+    movdqu %xmm3, 120(%r9)
+    add $136, %r9
+    jmp 2b
+    .globl bis_put_back_end
+bis_put_back_end:
+    int3
+    jmp bis_put_back
+
     # The stub's entry: tell whoever exec'd us that we are there.
     .balign 16
     .globl bis_stub

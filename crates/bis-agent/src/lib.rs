@@ -57,6 +57,10 @@ pub const NARROW_SYSCALL: u64 = symbols::NARROW;
 /// Where a task stands behind it.
 pub const NARROW_SYSCALL_END: u64 = symbols::NARROW_END;
 
+/// Where a process puts its memory back, with registers as `agent.S` says, and its `int3`.
+pub const PUT_BACK: u64 = symbols::PUT_BACK;
+pub const PUT_BACK_END: u64 = symbols::PUT_BACK_END;
+
 /// The address of a name for memory files, a string.
 pub const MEMFD_NAME: u64 = symbols::MEMFD_NAME;
 

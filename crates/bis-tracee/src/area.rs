@@ -61,6 +61,30 @@ unsafe impl Sync for Area {}
 
 const LEN: usize = AREA_LEN as usize;
 
+/// A new memory file, which the process in whose name calls are made has open, and we, too.
+///
+/// # Errors
+/// [`TraceeError::OutOfFiles`] where the process has no descriptor left; else where the kernel refuses.
+pub(crate) fn memory_file(remote: &mut Remote<'_>) -> Result<(Fd, File)> {
+    let tid = remote.tid();
+    let cloexec = u64::from(libc::MFD_CLOEXEC);
+    let made = remote.call(libc::SYS_memfd_create, [MEMFD_NAME, cloexec, 0, 0, 0, 0])?;
+    let Some(fd) = Fd::made(made) else {
+        let errno = i32::try_from(-made).unwrap_or(0);
+        return Err(match errno {
+            libc::EMFILE | libc::ENFILE => TraceeError::OutOfFiles(tid),
+            _ => {
+                let source = io::Error::from_raw_os_error(errno);
+                TraceeError::Os { what: "make a memory file for the process", tid, source }
+            }
+        });
+    };
+    let file = File::options().read(true).write(true).open(proc::fd(tid, fd));
+    let file =
+        file.map_err(|source| TraceeError::Os { what: "open the process's memory file", tid, source })?;
+    Ok((fd, file))
+}
+
 /// Where the plain ranges are, and how long each is.
 const PLAIN: u64 = PLAIN_BASE - AREA_BASE;
 const PLAIN_LEN: usize = size_of::<PlainRange>();
@@ -79,19 +103,7 @@ impl Area {
         let mut remote = Remote::new(slot)?;
         let tid = remote.tid();
         let failed = |what| move |source| TraceeError::Os { what, tid, source };
-        let cloexec = u64::from(libc::MFD_CLOEXEC);
-        let made = remote.call(libc::SYS_memfd_create, [MEMFD_NAME, cloexec, 0, 0, 0, 0])?;
-        let Some(fd) = Fd::made(made) else {
-            // Its registers are put back: it can do without.
-            remote.finish()?;
-            let errno = i32::try_from(-made).unwrap_or(0);
-            if matches!(errno, libc::EMFILE | libc::ENFILE) {
-                return Err(TraceeError::OutOfFiles(tid));
-            }
-            return Err(failed("make the hooks' memory")(io::Error::from_raw_os_error(errno)));
-        };
-        let file = File::options().read(true).write(true).open(proc::fd(tid, fd));
-        let file = file.map_err(failed("open the hooks' memory"))?;
+        let (fd, file) = memory_file(&mut remote)?;
         let count = PLACES.min(sys::file_size_limit() / AREA_LEN).max(1);
         file.set_len(count * AREA_LEN).map_err(failed("make room for the hooks' memory"))?;
         let prot = (libc::PROT_READ | libc::PROT_WRITE).cast_unsigned().into();

@@ -26,6 +26,11 @@ impl<'a> Bulk<'a> {
         Bulk { memory, pid }
     }
 
+    /// The process whose memory it is.
+    pub fn pid(&self) -> Tid {
+        self.pid
+    }
+
     /// As much of `len` bytes from `addr` as is mapped without a gap, in place of what `buf` holds.
     pub fn read_upto(&self, addr: Addr, len: usize, buf: &mut Vec<u8>) {
         buf.resize(len, 0);

@@ -36,6 +36,7 @@ pub mod outside;
 pub mod pagemap;
 pub mod place;
 pub mod proc;
+pub mod put_back;
 pub mod remote;
 pub mod shadow;
 pub mod siginfo;

@@ -28,6 +28,15 @@ fn call_registers(saved: &Registers, at: Addr, nr: u64, args: [u64; 6]) -> Regis
     Registers { rip: at.0, rax: nr, orig_rax: u64::MAX, rdi, rsi, rdx, r10, r8, r9, ..*saved }.wide()
 }
 
+/// Where a task came that executed something of ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Executed {
+    /// To its end, with these registers.
+    Whole(Registers),
+    /// To an instruction that faulted, with this signal.
+    Faulted(Signal, Registers),
+}
+
 /// The signals that are blocked during a call: all but SIGILL, SIGTRAP, SIGBUS, SIGFPE and SIGSEGV.
 const BLOCKED: u64 = !(1 << 3 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 10);
 
@@ -96,13 +105,28 @@ impl<'a> Remote<'a> {
     /// Like [`Remote::call`], at another `syscall; int3`, whose int3 is at `end`: for an address space that
     /// has no agent yet.
     pub fn call_at(&mut self, at: Addr, end: Addr, nr: i64, args: [u64; 6]) -> Result<i64> {
+        let regs = call_registers(&self.saved, at, nr.cast_unsigned(), args);
+        match self.execute(&regs, end)? {
+            Executed::Whole(regs) => Ok(regs.result()),
+            Executed::Faulted(signal, regs) => {
+                let found = format!("{signal} at {:#x}", regs.rip);
+                Err(TraceeError::Unexpected { tid: self.tid(), doing: "making a remote call", found })
+            }
+        }
+    }
+
+    /// Lets the task execute something of ours, from these registers to the `int3` at `end`.
+    ///
+    /// # Errors
+    /// [`TraceeError::Died`] where the task ended meanwhile.
+    pub fn execute(&mut self, regs: &Registers, end: Addr) -> Result<Executed> {
         let slot = self.task.as_mut().expect("a guard that is not finished");
         let mut stopped = slot.take().expect("a stopped task");
-        stopped.set_regs(&call_registers(&self.saved, at, nr.cast_unsigned(), args))?;
+        stopped.set_regs(regs)?;
         let tid = stopped.tid();
-        let mut signal = None;
+
         loop {
-            let running = stopped.resume(Resume::Cont, signal.take())?;
+            let running = stopped.resume(Resume::Cont, None)?;
             let status = task::wait_for(tid)?;
             stopped = match status {
                 Status::Exited(_) | Status::Killed(_) | Status::Exit(_) => {
@@ -121,15 +145,15 @@ impl<'a> Remote<'a> {
                 Status::Signal(found) => {
                     let info = SigInfo(stopped.siginfo()?);
                     let regs = stopped.regs()?;
-                    if found == Signal::TRAP && info.is_breakpoint() && regs.ip() == end + 1 {
+                    let is_end = found == Signal::TRAP && info.is_breakpoint() && regs.ip() == end + 1;
+                    if is_end || info.is_fault() {
+                        // Whoever looks at the task sees the program's registers once the guard is dropped.
                         **slot = Some(stopped);
-                        return Ok(regs.result());
-                    }
-                    if info.is_fault() {
-                        let found = format!("{found} at {:#x}", regs.rip);
-                        // Whoever looks at it sees the program's registers, not those of this call.
-                        **slot = Some(stopped);
-                        return Err(TraceeError::Unexpected { tid, doing: "making a remote call", found });
+                        return Ok(if is_end {
+                            Executed::Whole(regs)
+                        } else {
+                            Executed::Faulted(found, regs)
+                        });
                     }
                     self.arrived.push(info);
                 }

@@ -33,7 +33,7 @@ pub struct Buffers {
 const BATCH: u64 = 4096;
 
 /// Bytes that are compared in one go: they stay in the processor's cache.
-const COMPARED: u64 = 256 << 10;
+pub(super) const COMPARED: u64 = 256 << 10;
 
 /// Bytes in pages that differ that are worth another thread, and bytes in pages whose state is looked at.
 const WORTH_A_THREAD: u64 = 4 << 20;
@@ -73,7 +73,7 @@ fn worth(threads: usize, len: u64, each: u64) -> usize {
     threads.min(usize::try_from(len / each).unwrap_or(usize::MAX)).max(1)
 }
 
-fn len_of(parts: &[Range<Addr>]) -> u64 {
+pub(super) fn len_of(parts: &[Range<Addr>]) -> u64 {
     parts.iter().map(|part| part.end - part.start).sum()
 }
 

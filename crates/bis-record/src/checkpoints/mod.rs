@@ -11,6 +11,7 @@
 //!
 //! The other way back, by which what has happened since is only executed again, is `replayed.rs`.
 
+mod by_itself;
 mod content;
 mod descriptors;
 mod ended;

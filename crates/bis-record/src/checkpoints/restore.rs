@@ -9,11 +9,13 @@ use bis_trace::{
     types::{Addr, Registers, Tid},
 };
 use bis_tracee::{
-    Resume, Status, TraceeError, bulk::Bulk, maps::Mapping, pagemap::PageMap, place, siginfo::SigInfo,
+    Resume, Status, Stopped, TraceeError, bulk::Bulk, maps::Mapping, pagemap::PageMap, place,
+    put_back::Rooms, remote::Remote, siginfo::SigInfo,
 };
 
 use super::{
-    content::{Buffers, Sides, in_runs},
+    by_itself::{WORTH_ROOMS, rooms_for},
+    content::{Buffers, Sides, in_runs, len_of},
     held::{Checkpoint, Kept},
     layout::{self, Step, mappings},
     shared,
@@ -291,10 +293,13 @@ impl Domain {
         let shadow_pages = PageMap::open(checkpoint.shadow.pid()).map_err(lost)?;
         let (now, then) = (mappings(tid)?, self.mappings_then(checkpoint)?);
         // The shadow's text may have been patched otherwise.
-        let patches = checkpoint.space.patches();
-        let (pid, cores) = (self.task(tid)?.pid, Arc::clone(&self.session.cores));
+        let patches = checkpoint.space.patches().within(Addr(0), Addr(u64::MAX));
+        let within = |start: Addr, end: Addr| {
+            let first = patches.partition_point(|patch| patch.end <= start);
+            patches[first..].iter().take_while(move |patch| patch.start < end)
+        };
         let own = |addr: Addr, bytes: &mut [u8]| {
-            for patch in patches.within(addr, addr + bytes.len() as u64) {
+            for patch in within(addr, addr + bytes.len() as u64) {
                 for (at, byte) in patch.start.and_behind(1).zip(&patch.original) {
                     let index = usize::try_from(at.wrapping_since(addr)).unwrap_or(usize::MAX);
                     if let Some(place) = bytes.get_mut(index) {
@@ -303,12 +308,43 @@ impl Domain {
                 }
             }
         };
+        let (pid, cores) = (self.task(tid)?.pid, Arc::clone(&self.session.cores));
         let mut buffers: Vec<Buffers> = (0..cores.count().max(1)).map(|_| Buffers::default()).collect();
         let unpin = || cores.unpin(Tid(0));
         let ranges = in_common(&layout::outside(&now, &self.left_alone(checkpoint)), &then);
         let sides = sides_of(Bulk::new(&self.memory, pid), checkpoint, &pages, &shadow_pages)?;
         let parts = sides.parts(&ranges, buffers.len(), &unpin).map_err(lost)?;
-        for run in in_runs(&parts, buffers.len() as u64 * RUN) {
+        let is_its_own =
+            |part: &Range<Addr>| may_write(&now, part) && within(part.start, part.end).next().is_none();
+        let (its_own, mut others): (Vec<_>, Vec<_>) = parts.into_iter().partition(is_its_own);
+        let rooms = match len_of(&its_own) >= WORTH_ROOMS {
+            true => self.with_slot(tid, |_, slot| Ok(make_rooms(slot, buffers.len())?))?,
+            false => None,
+        };
+        let len = buffers.len() as u64 * RUN;
+        if let Some(rooms) = rooms {
+            for run in in_runs(&its_own, len) {
+                let writes = self.with_slot(tid, |domain, slot| {
+                    let memory = Bulk::new(&domain.memory, pid);
+                    let sides = sides_of(memory, checkpoint, &pages, &shadow_pages)?;
+                    let mut remote = Remote::new(slot)?;
+                    let by = (&mut remote, &rooms);
+                    let writes = sides.restore_by_itself(run, by, &own, &mut buffers, &unpin)?;
+                    remote.finish()?;
+                    Ok(writes)
+                })?;
+                outcome.writes.extend(writes);
+                self.spill(tid, state, outcome)?;
+            }
+            self.with_slot(tid, |_, slot| {
+                let mut remote = Remote::new(slot)?;
+                rooms.leave(&mut remote)?;
+                Ok(remote.finish()?)
+            })?;
+        } else {
+            others.extend(its_own);
+        }
+        for run in in_runs(&others, len) {
             let memory = Bulk::new(&self.memory, pid);
             let sides = sides_of(memory, checkpoint, &pages, &shadow_pages)?;
             outcome.writes.extend(sides.restore(run, &own, &mut buffers, &unpin).map_err(lost)?);
@@ -381,6 +417,24 @@ impl Domain {
         }
         Ok(regs)
     }
+}
+
+/// Whether a process may write there, as what is mapped says.
+fn may_write(mappings: &[Mapping], part: &Range<Addr>) -> bool {
+    let behind = mappings.partition_point(|mapping| mapping.end <= part.start);
+    mappings.get(behind).is_some_and(|mapping| mapping.prot & libc::PROT_WRITE.cast_unsigned() != 0)
+}
+
+/// Rooms for the process to put its memory back by itself; none where there is no place or no descriptor for
+/// them.
+fn make_rooms(slot: &mut Option<Stopped>, cores: usize) -> bis_tracee::Result<Option<Rooms>> {
+    let mut remote = Remote::new(slot)?;
+    let rooms = match Rooms::make(&mut remote, rooms_for(cores)) {
+        Err(TraceeError::OutOfFiles(_) | TraceeError::Os { .. }) => None,
+        made => Some(made?),
+    };
+    remote.finish()?;
+    Ok(rooms)
 }
 
 fn sides_of<'a>(

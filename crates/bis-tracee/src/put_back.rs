@@ -1,0 +1,335 @@
+//! Memory that a process puts back by itself: it compares what it holds with what it is to hold, writes what
+//! differs, and notes it.
+//!
+//! From outside, the kernel looks up and copies each page of the process for us to compare, and looks up those
+//! again that are written. The process itself needs neither, so half of the work is left: to read what memory
+//! is to hold, from a copy of the process, into [`Room`]s that the process and we have mapped. While it
+//! works on one room, others are filled.
+
+use std::{fs::File, io, mem, ops::Range, os::fd::AsRawFd as _, ptr, sync::Arc};
+
+use bis_agent::{PUT_BACK, PUT_BACK_END};
+use bis_trace::types::{Addr, PAGE, Registers, Tid};
+
+use crate::{
+    address_limit,
+    area::memory_file,
+    error::{Result, TraceeError},
+    remote::{Executed, Remote},
+};
+
+/// Bytes of the process's memory that a room is for: with what is compared with it, less than a core's cache.
+pub const ROOM: u64 = 256 << 10;
+
+/// Bytes that are compared, and noted, as one.
+const BLOCK: usize = 64;
+
+/// A block's note: its address, what it held, and what it holds.
+const NOTE: usize = 8 + 2 * BLOCK;
+
+/// A room has the table of parts, what they are to hold, and the notes.
+const TABLE_LEN: u64 = PAGE;
+const CONTENT_AT: u64 = TABLE_LEN;
+const NOTES_AT: u64 = CONTENT_AT + ROOM;
+const ROOM_LEN: u64 = NOTES_AT + ROOM / BLOCK as u64 * NOTE as u64;
+
+/// A part is a page or more, and a part of no bytes ends the table.
+const PARTS_MAX: u64 = TABLE_LEN / size_of::<[u64; 2]>() as u64 - 1;
+const _: () = assert!(ROOM / PAGE <= PARTS_MAX && ROOM_LEN.is_multiple_of(PAGE));
+
+/// Memory that a process and we have mapped, in rooms.
+#[derive(Debug)]
+pub struct Rooms {
+    mapping: Arc<Mapping>,
+    count: u64,
+    /// Where the process has it.
+    base: Addr,
+}
+
+#[derive(Debug)]
+struct Mapping {
+    base: *mut u8,
+    len: usize,
+}
+
+// SAFETY: the mapping is owned and stays until it is dropped. Each room of it is used by whoever has the one
+// `Room` of it, and by the process only while that is lent to `Room::put_back`. No reference to its bytes is
+// made: they are copied from and to it.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, of which no pointer is left.
+        unsafe { libc::munmap(self.base.cast(), self.len) };
+    }
+}
+
+impl Mapping {
+    fn of(file: &File, len: usize) -> io::Result<Mapping> {
+        let prot = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+        let base = unsafe { libc::mmap(ptr::null_mut(), len, prot, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Mapping { base: base.cast(), len })
+    }
+}
+
+/// What a process is to hold in some of its memory, and, later, what it has put back of it.
+#[derive(Debug)]
+pub struct Room {
+    mapping: Arc<Mapping>,
+    at: u64,
+    base: Addr,
+    /// Bytes of notes that it holds.
+    noted: usize,
+}
+
+/// A run of blocks that the process has put back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Noted {
+    pub addr: Addr,
+    /// What was there, and what is there now: as long as each other.
+    pub before: Vec<u8>,
+    pub after: Vec<u8>,
+}
+
+impl Rooms {
+    /// Maps so many rooms in the process in whose name calls are made, and here.
+    ///
+    /// # Errors
+    /// [`TraceeError::Died`] where the task ended meanwhile. Where the process has no descriptor left, or may
+    /// map no more, it is as it was.
+    pub fn make(remote: &mut Remote<'_>, count: u64) -> Result<Rooms> {
+        let len = count * ROOM_LEN;
+        let (fd, file) = memory_file(remote)?;
+        let tid = remote.tid();
+        let made = file.set_len(len).and_then(|()| Mapping::of(&file, usize::try_from(len).unwrap_or(0)));
+        let prot = (libc::PROT_READ | libc::PROT_WRITE).cast_unsigned().into();
+        let args = [0, len, prot, libc::MAP_SHARED.cast_unsigned().into(), fd.arg(), 0];
+        let what = "map memory that the process shares with us";
+        let mapped = match made {
+            Ok(mapping) => {
+                let map = |remote: &mut Remote<'_>| remote.must(what, libc::SYS_mmap, args);
+                address_limit::beside(remote, map).map(|base| (mapping, base))
+            }
+            Err(source) => Err(TraceeError::Os { what, tid, source }),
+        };
+        remote.call(libc::SYS_close, [fd.arg(), 0, 0, 0, 0, 0])?;
+        let (mapping, base) = mapped?;
+        Ok(Rooms { mapping: Arc::new(mapping), count, base: Addr(base) })
+    }
+
+    /// Each of them, once.
+    pub fn each(&self) -> Vec<Room> {
+        let room = |index| {
+            let at = index * ROOM_LEN;
+            Room { mapping: Arc::clone(&self.mapping), at, base: self.base + at, noted: 0 }
+        };
+        (0..self.count).map(room).collect()
+    }
+
+    /// Unmaps them in the process.
+    ///
+    /// # Errors
+    /// [`TraceeError::Died`] where the task ended meanwhile.
+    pub fn leave(self, remote: &mut Remote<'_>) -> Result<()> {
+        let args = [self.base.0, self.count * ROOM_LEN, 0, 0, 0, 0];
+        let unmap = |remote: &mut Remote<'_>| {
+            remote.must("unmap memory that the process shares with us", libc::SYS_munmap, args)
+        };
+        address_limit::beside(remote, unmap).map(drop)
+    }
+}
+
+impl Room {
+    /// Fills it with what process `from`, which executes nothing, holds in these parts: whole pages, together
+    /// at most [`ROOM`] bytes. False: not all of it could be read, and the room is not to be used for it.
+    ///
+    /// # Errors
+    /// Where that process is gone, or the kernel does not let us.
+    pub fn fill(&mut self, from: Tid, parts: &[Range<Addr>]) -> io::Result<bool> {
+        let len: u64 = parts.iter().map(|part| part.end - part.start).sum();
+        let is_page = |addr: Addr| addr.0.is_multiple_of(PAGE);
+        let are_pages = parts.iter().all(|part| is_page(part.start) && is_page(part.end));
+        assert!(len <= ROOM && are_pages, "{} parts of {len} bytes", parts.len());
+        if parts.iter().any(|part| part.start == Addr(0)) {
+            // It would end the table.
+            return Ok(false);
+        }
+        let len = usize::try_from(len).unwrap_or(0);
+        let to = libc::iovec { iov_base: self.place(CONTENT_AT).cast(), iov_len: len };
+        let piece = |part: &Range<Addr>| libc::iovec {
+            iov_base: ptr::without_provenance_mut(part.start.0 as usize),
+            iov_len: usize::try_from(part.end - part.start).unwrap_or(0),
+        };
+        let pieces: Vec<libc::iovec> = parts.iter().map(piece).collect();
+        // SAFETY: the kernel writes to this room's bytes only, and no more than it has for content; nobody
+        // else uses them, because we have the room. There are as many pieces as is said.
+        let count = unsafe {
+            libc::process_vm_readv(from.0, &raw const to, 1, pieces.as_ptr(), pieces.len() as u64, 0)
+        };
+        let count = usize::try_from(count).map_err(|_| io::Error::last_os_error())?;
+        let table: Vec<u8> = parts
+            .iter()
+            .flat_map(|part| [part.start.0, part.end.0])
+            .chain([0, 0])
+            .flat_map(u64::to_le_bytes)
+            .collect();
+        // SAFETY: a part is a page or more, so the table has its place for as many as were let in, and one
+        // more; the room is ours.
+        unsafe { ptr::copy_nonoverlapping(table.as_ptr(), self.place(0), table.len()) };
+        Ok(count == len)
+    }
+
+    /// Lets the process in whose name calls are made put its memory back, and note what was different. False:
+    /// an instruction has faulted, because the process may not read or write some of that memory; what was
+    /// put back until then is noted.
+    ///
+    /// Changes the task's vector registers.
+    ///
+    /// # Errors
+    /// [`TraceeError::Died`] where the task ended meanwhile.
+    pub fn put_back(&mut self, remote: &mut Remote<'_>) -> Result<bool> {
+        let notes = self.base + NOTES_AT;
+        let regs = Registers {
+            rip: PUT_BACK,
+            orig_rax: u64::MAX,
+            r8: self.base.0,
+            rsi: (self.base + CONTENT_AT).0,
+            r9: notes.0,
+            ..*remote.saved()
+        };
+        let (regs, is_whole) = match remote.execute(&regs.wide(), Addr(PUT_BACK_END))? {
+            Executed::Whole(regs) => (regs, true),
+            Executed::Faulted(_, regs) => (regs, false),
+        };
+        let len = Addr(regs.r9).saturating_since(notes).min(ROOM_LEN - NOTES_AT);
+        self.noted = usize::try_from(len).unwrap_or(0);
+        Ok(is_whole)
+    }
+
+    /// What the process has put back and was not told of yet.
+    pub fn take_noted(&mut self) -> Vec<Noted> {
+        let mut notes = vec![0; mem::take(&mut self.noted)];
+        // SAFETY: that many bytes of this room are behind its notes' begin. The process uses them only while
+        // it puts memory back from this room, which is ours.
+        unsafe { ptr::copy_nonoverlapping(self.place(NOTES_AT), notes.as_mut_ptr(), notes.len()) };
+        in_runs(&notes)
+    }
+
+    /// Where this byte of the room is.
+    fn place(&self, offset: u64) -> *mut u8 {
+        // SAFETY: within the mapping, of which this is one of the rooms.
+        unsafe { self.mapping.base.add((self.at + offset) as usize) }
+    }
+}
+
+/// What is noted; blocks that touch within a page as one.
+fn in_runs(notes: &[u8]) -> Vec<Noted> {
+    let mut noted: Vec<Noted> = Vec::new();
+    for note in notes.as_chunks::<NOTE>().0 {
+        let (addr, blocks) = note.split_at(8);
+        let (before, after) = blocks.split_at(BLOCK);
+        let addr = Addr(u64::from_le_bytes(addr.try_into().unwrap_or_default()));
+        match noted.last_mut() {
+            Some(last) if last.addr + last.after.len() as u64 == addr && !addr.0.is_multiple_of(PAGE) => {
+                last.before.extend_from_slice(before);
+                last.after.extend_from_slice(after);
+            }
+            _ => noted.push(Noted { addr, before: before.to_vec(), after: after.to_vec() }),
+        }
+    }
+    noted
+}
+
+#[cfg(test)]
+mod tests {
+    use bis_trace::types::{PAGE_LEN, Signal};
+
+    use super::*;
+    use crate::{image, memory::Memory, ours, sys};
+
+    #[test]
+    fn a_process_puts_back_what_differs_and_faults_where_it_may_not_write() {
+        const BASE: u64 = 0x2000_0000;
+        // What it is to hold lies in our own memory, at the same addresses.
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        let prot = libc::PROT_READ | libc::PROT_WRITE;
+        let wanted: Vec<u8> = (0..4 * PAGE_LEN).map(|at| (at / 64 % 251) as u8).collect();
+        // SAFETY: new memory, at a place where nothing is; as many bytes as it has are written there.
+        unsafe {
+            let at = ptr::without_provenance_mut(BASE as usize);
+            let here = libc::mmap(at, 4 * PAGE_LEN, prot, flags, -1, 0);
+            assert_eq!(here as u64, BASE);
+            ptr::copy_nonoverlapping(wanted.as_ptr(), here.cast(), wanted.len());
+        }
+        let (mut slot, memory) = image::spawn_stub("bis-put-back").unwrap();
+        let tid = slot.as_ref().unwrap().tid();
+        let mut remote = Remote::new(&mut slot).unwrap();
+        let args = |prot: i32| [BASE, 4 * PAGE, prot.cast_unsigned().into(), flags.cast_unsigned().into()];
+        let [addr, len, prot, flags] = args(prot);
+        remote.must("map", libc::SYS_mmap, [addr, len, prot, flags, u64::MAX, 0]).unwrap();
+        let mut held = wanted.clone();
+        // A byte, two blocks that touch, the last byte of a page and the first of the next, and a page that
+        // is left out.
+        for at in [70, 1024, 1088, 4095, 4096, 2 * 4096 + 5, 4 * 4096 - 1] {
+            held[at] ^= 0xff;
+        }
+        memory.write(Addr(BASE), &held).unwrap();
+        let page = |index: u64| Addr(BASE + index * PAGE);
+        let rooms = Rooms::make(&mut remote, 2).unwrap();
+        let [mut first, mut second] = rooms.each().try_into().unwrap();
+        let parts = [page(0)..page(2), page(3)..page(4)];
+        assert!(second.fill(ours::process_id(), &parts).unwrap());
+        assert!(first.fill(ours::process_id(), &[]).unwrap());
+        assert!(first.put_back(&mut remote).unwrap() && first.take_noted().is_empty());
+        assert!(second.put_back(&mut remote).unwrap());
+        let noted = second.take_noted();
+        assert!(second.take_noted().is_empty());
+        let places: Vec<_> = noted.iter().map(|run| (run.addr.0 - BASE, run.after.len())).collect();
+        assert_eq!(places, [(64, 64), (1024, 128), (4032, 64), (4096, 64), (4 * 4096 - 64, 64)]);
+        for Noted { addr, before, after } in &noted {
+            let from = usize::try_from(addr.0 - BASE).unwrap();
+            assert_eq!(before, &held[from..from + before.len()]);
+            assert_eq!(after, &wanted[from..from + after.len()]);
+            held[from..from + after.len()].copy_from_slice(after);
+        }
+        assert_eq!(memory.read_vec(Addr(BASE), held.len()).unwrap(), held);
+        assert!(held != wanted, "a page was left out");
+
+        // It may not write the second page.
+        memory.write(page(0), &[1]).unwrap();
+        memory.write(page(1), &[1]).unwrap();
+        remote.must("protect", libc::SYS_mprotect, [page(1).0, PAGE, 1, 0, 0, 0]).unwrap();
+        assert!(second.fill(ours::process_id(), &parts).unwrap());
+        assert!(!second.put_back(&mut remote).unwrap());
+        assert_eq!(second.take_noted().iter().map(|run| run.addr).collect::<Vec<_>>(), [page(0)]);
+        assert!(!second.fill(ours::process_id(), &[page(0)..page(1), Addr(PAGE)..Addr(2 * PAGE)]).unwrap());
+        rooms.leave(&mut remote).unwrap();
+        remote.finish().unwrap();
+        let maps = crate::maps::read(tid).unwrap();
+        assert!(maps.iter().all(|mapping| !mapping.shared || mapping.start.0 >= 0x6000_0000), "{maps:?}");
+        drop((first, second));
+        let _ = Memory::open(tid).unwrap();
+        sys::kill(tid, Signal::KILL).unwrap();
+    }
+
+    #[test]
+    fn what_touches_within_a_page_is_one_run() {
+        let note = |addr: u64, before: u8| {
+            [&addr.to_le_bytes()[..], &[before; BLOCK], &[before + 1; BLOCK]].concat()
+        };
+        let notes = [note(0x1f80, 1), note(0x1fc0, 3), note(0x2000, 5), note(0x2080, 7)].concat();
+        let noted = in_runs(&notes);
+        let run = |addr, bytes: &[u8]| Noted {
+            addr: Addr(addr),
+            before: bytes.iter().flat_map(|byte| [*byte; BLOCK]).collect(),
+            after: bytes.iter().flat_map(|byte| [*byte + 1; BLOCK]).collect(),
+        };
+        assert_eq!(noted, [run(0x1f80, &[1, 3]), run(0x2000, &[5]), run(0x2080, &[7])]);
+    }
+}
