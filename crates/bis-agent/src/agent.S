@@ -1,9 +1,9 @@
 # The agent: what the recorder and the replayer map at AGENT_BASE into every address space.
 #
 # It is also the replayer's stub: the same ELF file is exec'd, parks itself, and everything else is unmapped.
-# The addresses after the first two `syscall` instructions below are what the seccomp filters compare with, so
-# nothing else of this file may contain such an instruction (a test disassembles it), but for the third, which
-# stops like any other.
+# The addresses after the first three `syscall` instructions below are what the seccomp filters compare with,
+# so nothing else of this file may contain such an instruction (a test disassembles it), but for the last two,
+# which stop like any other.
 
     .section .text.agent, "ax"
 
@@ -17,6 +17,33 @@ bis_untraced:
 bis_untraced_end:
     int3
     jmp bis_untraced
+
+    # Several of them: the list of calls is at rbx and ends at r12. Each has its number, six arguments, and
+    # what it must return; the first that returns something else is the last one. The int3 gives control back.
+    .balign 16
+    .globl bis_series
+    .type bis_series, @function
+bis_series:
+    cmp %r12, %rbx
+    je bis_series_out
+    mov (%rbx), %rax
+    mov 8(%rbx), %rdi
+    mov 16(%rbx), %rsi
+    mov 24(%rbx), %rdx
+    mov 32(%rbx), %r10
+    mov 40(%rbx), %r8
+    mov 48(%rbx), %r9
+    syscall
+    .globl bis_series_end
+bis_series_end:
+    cmp 56(%rbx), %rax
+    jne bis_series_out
+    add $64, %rbx
+    jmp bis_series
+    .globl bis_series_out
+bis_series_out:
+    int3
+    jmp bis_series_out
 
     # A task that waits for its next supervisor: it sleeps in pause() without a tracer, and without a core.
     .balign 16
@@ -102,6 +129,20 @@ bis_put_back:
 bis_put_back_end:
     int3
     jmp bis_put_back
+
+    # Calls of the supervisor's in a row, where each stops at its entry: what one has returned is in rbx at
+    # the next, which the supervisor makes into another one or skips. (The result cannot be its number: the
+    # kernel lets the calls `uretprobe` and `uprobe`, 335 and 336, through every filter.)
+    .balign 16
+    .globl bis_row
+    .type bis_row, @function
+bis_row:
+    syscall
+    .globl bis_row_end
+bis_row_end:
+    mov %rax, %rbx
+    mov $39, %eax                   # __NR_getpid
+    jmp bis_row
 
     # The stub's entry: tell whoever exec'd us that we are there.
     .balign 16

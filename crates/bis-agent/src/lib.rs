@@ -25,7 +25,7 @@ pub const AGENT_BASE: u64 = 0x7000_0000;
 pub const AGENT_LEN: u64 = 0x1000;
 
 /// Where in the agent's page the bytes of strings and structures are put to which arguments of our own calls
-/// point. The text ends before it, and there are [`ARGUMENT_MAX`] bytes.
+/// point. There are [`ARGUMENT_MAX`] bytes.
 pub const ARGUMENT_AT: u64 = AGENT_BASE + 0x800;
 pub const ARGUMENT_MAX: u64 = AGENT_BASE + AGENT_LEN - ARGUMENT_AT;
 
@@ -45,6 +45,20 @@ pub const UNTRACED_SYSCALL: u64 = symbols::UNTRACED;
 /// What a seccomp filter sees as instruction pointer for [`UNTRACED_SYSCALL`]; also where its `int3` is.
 pub const UNTRACED_SYSCALL_END: u64 = symbols::UNTRACED_END;
 
+/// Where a series of the supervisor's own calls begins: its list is at rbx, and ends at r12. An entry is the
+/// call's number, its six arguments, and what it must return for the series to go on.
+pub const SERIES: u64 = symbols::SERIES;
+
+/// What a seccomp filter sees as instruction pointer for the calls of a [`SERIES`].
+pub const SERIES_SYSCALL_END: u64 = symbols::SERIES_END;
+
+/// Where the `int3` is behind a [`SERIES`].
+pub const SERIES_OUT: u64 = symbols::SERIES_OUT;
+
+/// Where the list of a series may be put, in the agent's page: its text ends before it, and it ends where the
+/// bytes of [`ARGUMENT_AT`] begin.
+pub const SERIES_LIST: u64 = AGENT_BASE + 0x400;
+
 /// Where a task loops in pause() while it has no supervisor.
 pub const PARK: u64 = symbols::PARK;
 
@@ -61,6 +75,13 @@ pub const NARROW_SYSCALL_END: u64 = symbols::NARROW_END;
 pub const PUT_BACK: u64 = symbols::PUT_BACK;
 pub const PUT_BACK_END: u64 = symbols::PUT_BACK_END;
 
+/// The `syscall` instruction of calls that are made in a row: behind it, the result goes to rbx, and the task
+/// comes back to it with another call, which stops in every mode.
+pub const ROW_SYSCALL: u64 = symbols::ROW;
+
+/// Where a task stands behind it.
+pub const ROW_SYSCALL_END: u64 = symbols::ROW_END;
+
 /// The address of a name for memory files, a string.
 pub const MEMFD_NAME: u64 = symbols::MEMFD_NAME;
 
@@ -75,21 +96,24 @@ pub const STUB_ELF: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/agent.elf"
 pub const STAND_IN_ELF: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stand_in.elf"));
 
 const _: () = assert!(symbols::TEXT_BASE == AGENT_BASE);
-const _: () = assert!(TEXT.len() as u64 <= ARGUMENT_AT - AGENT_BASE);
+const _: () = assert!(TEXT.len() as u64 <= SERIES_LIST - AGENT_BASE);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_only_system_call_instructions_are_the_two_that_the_filters_know_and_the_one_that_stops() {
+    fn the_only_system_call_instructions_are_the_three_that_the_filters_know_and_two_that_stop() {
         let found: Vec<u64> = TEXT
             .windows(2)
             .enumerate()
             .filter(|(_, bytes)| *bytes == [0x0f, 0x05])
             .map(|(offset, _)| AGENT_BASE + offset as u64 + 2)
             .collect();
-        assert_eq!(found, [UNTRACED_SYSCALL_END, PARK_END, NARROW_SYSCALL_END]);
+        assert_eq!(
+            found,
+            [UNTRACED_SYSCALL_END, SERIES_SYSCALL_END, PARK_END, NARROW_SYSCALL_END, ROW_SYSCALL_END]
+        );
     }
 
     #[test]

@@ -14,7 +14,7 @@
 
 use std::mem;
 
-use bis_agent::{PARK_END, UNTRACED_SYSCALL_END, hooks};
+use bis_agent::{PARK_END, SERIES_SYSCALL_END, UNTRACED_SYSCALL_END, hooks};
 use bis_syscalls::own;
 
 /// One instruction of classic BPF (`struct sock_filter`).
@@ -89,12 +89,13 @@ pub fn program(mode: Mode) -> Vec<Instruction> {
         ],
         Mode::Record => vec![
             load(ARCH),
-            must_equal(AUDIT_ARCH_X86_64, 7),
+            must_equal(AUDIT_ARCH_X86_64, 8),
             load(IP_HIGH),
-            must_equal(0, 5),
+            must_equal(0, 6),
             load(IP_LOW),
-            Instruction { code: JUMP_EQUAL, jump_true: 2, jump_false: 0, k: low(hooks::SYSCALL_END) },
-            Instruction { code: JUMP_EQUAL, jump_true: 1, jump_false: 0, k: low(UNTRACED_SYSCALL_END) },
+            Instruction { code: JUMP_EQUAL, jump_true: 3, jump_false: 0, k: low(hooks::SYSCALL_END) },
+            Instruction { code: JUMP_EQUAL, jump_true: 2, jump_false: 0, k: low(UNTRACED_SYSCALL_END) },
+            Instruction { code: JUMP_EQUAL, jump_true: 1, jump_false: 0, k: low(SERIES_SYSCALL_END) },
             must_equal(low(PARK_END), 1),
             give(ALLOW),
             give(TRACE),
@@ -116,6 +117,8 @@ pub fn program(mode: Mode) -> Vec<Instruction> {
 
 #[cfg(test)]
 mod tests {
+    use bis_agent::ROW_SYSCALL_END;
+
     use super::*;
 
     /// What the kernel's interpreter would answer.
@@ -151,6 +154,8 @@ mod tests {
     #[test]
     fn recording_lets_through_only_the_agents_instructions() {
         check(Mode::Record, 0, AUDIT_ARCH_X86_64, UNTRACED_SYSCALL_END, ALLOW);
+        check(Mode::Record, 9, AUDIT_ARCH_X86_64, SERIES_SYSCALL_END, ALLOW);
+        check(Mode::Record, 0, AUDIT_ARCH_X86_64, ROW_SYSCALL_END, TRACE);
         check(Mode::Record, 34, AUDIT_ARCH_X86_64, PARK_END, ALLOW);
         check(Mode::Record, 0, AUDIT_ARCH_X86_64, hooks::SYSCALL_END, ALLOW);
         check(Mode::Record, 0, AUDIT_ARCH_X86_64, 0x40_1000, TRACE);
@@ -177,6 +182,8 @@ mod tests {
         }
         for nr in 0..500 {
             check(Mode::Replay, nr, AUDIT_ARCH_X86_64, UNTRACED_SYSCALL_END, TRACE);
+            check(Mode::Replay, nr, AUDIT_ARCH_X86_64, SERIES_SYSCALL_END, TRACE);
+            check(Mode::Replay, nr, AUDIT_ARCH_X86_64, ROW_SYSCALL_END, TRACE);
             check(Mode::Replay, nr, AUDIT_ARCH_X86_64, 0x7fff_f7e0_0000, TRACE);
         }
         check(Mode::Replay, 34, 0x4000_0003, PARK_END, TRACE);

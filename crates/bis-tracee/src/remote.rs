@@ -5,16 +5,28 @@
 //! exit, at a signal, at a first stop, and at a seccomp stop: there the pending call is skipped, and who
 //! wants it made sets the registers to make it again.
 //!
+//! Several calls can be made with one stop where the filter lets them through, as in a recording: the agent
+//! goes through a list of them ([`Remote::series`]).
+//!
+//! Where the filter stops every call, as in replay, a call costs two stops: its entry, and the int3 behind
+//! it. Of calls that are made in a row ([`Remote::in_a_row`]) each costs one. Their instruction leads to
+//! itself: the task comes from one call to the entry of another, which becomes the next of the row, or is
+//! skipped.
+//!
 //! Meanwhile the task's signals are blocked: one that comes waits in the kernel, with all that it says, until
 //! the guard is finished. Not the ones of faults: the call ends with an int3, and a blocked SIGTRAP would
 //! cost the program its handler. Nor can SIGSTOP be blocked. Such a signal that somebody has sent is sent
 //! again at the end.
 
-use bis_agent::{UNTRACED_SYSCALL, UNTRACED_SYSCALL_END};
+use bis_agent::{
+    ARGUMENT_AT, ROW_SYSCALL, ROW_SYSCALL_END, SERIES, SERIES_LIST, SERIES_OUT, UNTRACED_SYSCALL,
+    UNTRACED_SYSCALL_END,
+};
 use bis_trace::types::{Addr, Registers, Signal, Tid};
 
 use crate::{
     error::{Result, TraceeError},
+    memory::Memory,
     proc::Fields,
     siginfo::SigInfo,
     sys,
@@ -37,8 +49,37 @@ pub enum Executed {
     Faulted(Signal, Registers),
 }
 
+/// A call of a series, and what it must return for the next one to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Planned {
+    pub nr: i64,
+    pub args: [u64; 6],
+    pub returns: u64,
+}
+
+/// Bytes of an entry in the list of a series; how many have room.
+const SERIES_ENTRY: usize = 64;
+const SERIES_MAX: usize = (ARGUMENT_AT - SERIES_LIST) as usize / SERIES_ENTRY;
+
 /// The signals that are blocked during a call: all but SIGILL, SIGTRAP, SIGBUS, SIGFPE and SIGSEGV.
 const BLOCKED: u64 = !(1 << 3 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 10);
+
+/// Is this what a call returns that a signal has interrupted? The kernel makes it again, by going back to its
+/// instruction (ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK).
+fn is_made_again(result: i64) -> bool {
+    matches!(result, -514..=-512 | -516)
+}
+
+/// How calls are made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    /// Each by itself.
+    Single,
+    /// In a row: the next one begins it.
+    Row,
+    /// In a row, and the task stands at the entry of the next one.
+    InRow,
+}
 
 /// A series of remote calls; see the module's text.
 pub struct Remote<'a> {
@@ -51,6 +92,7 @@ pub struct Remote<'a> {
     new_task: Option<Tid>,
     /// The task was at the exit of a call, which the kernel makes again if it was interrupted.
     is_in_call: bool,
+    way: Way,
 }
 
 impl<'a> Remote<'a> {
@@ -69,7 +111,19 @@ impl<'a> Remote<'a> {
             arrived: Vec::new(),
             new_task: None,
             is_in_call: false,
+            way: Way::Single,
         })
+    }
+
+    /// The same for calls in a row, in a task whose filter stops every call. Behind them the task stands at
+    /// the entry of a call that is skipped ([`Remote::is_at_entry`]).
+    ///
+    /// # Errors
+    /// As [`Stopped::regs`].
+    pub fn in_a_row(slot: &'a mut Option<Stopped>) -> Result<Remote<'a>> {
+        let mut remote = Remote::new(slot)?;
+        remote.way = Way::Row;
+        Ok(remote)
     }
 
     /// The same at the exit of a call, which stays in progress: if it was interrupted, the kernel makes it
@@ -99,15 +153,65 @@ impl<'a> Remote<'a> {
     /// # Errors
     /// [`TraceeError::Died`] where the task ended meanwhile.
     pub fn call(&mut self, nr: i64, args: [u64; 6]) -> Result<i64> {
-        self.call_at(Addr(UNTRACED_SYSCALL), Addr(UNTRACED_SYSCALL_END), nr, args)
+        match self.way {
+            Way::Single => self.call_at(Addr(UNTRACED_SYSCALL), Addr(UNTRACED_SYSCALL_END), nr, args),
+            Way::Row | Way::InRow => self.call_in_row(nr, args),
+        }
     }
 
     /// Like [`Remote::call`], at another `syscall; int3`, whose int3 is at `end`: for an address space that
     /// has no agent yet.
     pub fn call_at(&mut self, at: Addr, end: Addr, nr: i64, args: [u64; 6]) -> Result<i64> {
         let regs = call_registers(&self.saved, at, nr.cast_unsigned(), args);
-        match self.execute(&regs, end)? {
-            Executed::Whole(regs) => Ok(regs.result()),
+        Ok(self.run_to_int3(&regs, end)?.result())
+    }
+
+    /// Makes these calls, one after the other, in one go: until one does not return what it must. How many
+    /// have, and what the last one has returned. `memory` is the task's.
+    ///
+    /// # Errors
+    /// As [`Remote::call`], and where its memory cannot be written.
+    pub fn series(&mut self, memory: &Memory, calls: &[Planned]) -> Result<(usize, i64)> {
+        let (mut made, mut result) = (0, 0);
+        for part in calls.chunks(SERIES_MAX) {
+            let of_part;
+            (of_part, result) = self.part_of_series(memory, part)?;
+            made += of_part;
+            if of_part < part.len() {
+                break;
+            }
+        }
+        Ok((made, result))
+    }
+
+    /// The same, for calls that must not fail.
+    ///
+    /// # Errors
+    /// As [`Remote::must`].
+    pub fn must_all(&mut self, what: &'static str, memory: &Memory, calls: &[Planned]) -> Result<()> {
+        let (made, result) = self.series(memory, calls)?;
+        if made == calls.len() { Ok(()) } else { Err(self.refused(what, result)) }
+    }
+
+    fn part_of_series(&mut self, memory: &Memory, calls: &[Planned]) -> Result<(usize, i64)> {
+        assert!(self.way == Way::Single, "calls in a row are made one by one");
+        let entry = |call: &Planned| {
+            let words = [&[call.nr.cast_unsigned()][..], &call.args, &[call.returns]].concat();
+            words.into_iter().flat_map(u64::to_le_bytes)
+        };
+        let list: Vec<u8> = calls.iter().flat_map(entry).collect();
+        memory.write(Addr(SERIES_LIST), &list)?;
+        let (rbx, r12) = (SERIES_LIST, SERIES_LIST + list.len() as u64);
+        let regs = Registers { rip: SERIES, orig_rax: u64::MAX, rbx, r12, ..self.saved }.wide();
+        let regs = self.run_to_int3(&regs, Addr(SERIES_OUT))?;
+        let made = usize::try_from(regs.rbx.saturating_sub(SERIES_LIST)).unwrap_or(0) / SERIES_ENTRY;
+        Ok((made, regs.result()))
+    }
+
+    /// Lets the task go on with these registers to the int3 at `end`; those that it has there.
+    fn run_to_int3(&mut self, regs: &Registers, end: Addr) -> Result<Registers> {
+        match self.execute(regs, end)? {
+            Executed::Whole(regs) => Ok(regs),
             Executed::Faulted(signal, regs) => {
                 let found = format!("{signal} at {:#x}", regs.rip);
                 Err(TraceeError::Unexpected { tid: self.tid(), doing: "making a remote call", found })
@@ -120,52 +224,118 @@ impl<'a> Remote<'a> {
     /// # Errors
     /// [`TraceeError::Died`] where the task ended meanwhile.
     pub fn execute(&mut self, regs: &Registers, end: Addr) -> Result<Executed> {
-        let slot = self.task.as_mut().expect("a guard that is not finished");
-        let mut stopped = slot.take().expect("a stopped task");
+        let mut stopped = self.take_stopped();
         stopped.set_regs(regs)?;
-        let tid = stopped.tid();
-
         loop {
-            let running = stopped.resume(Resume::Cont, None)?;
-            let status = task::wait_for(tid)?;
-            stopped = match status {
-                Status::Exited(_) | Status::Killed(_) | Status::Exit(_) => {
-                    if matches!(status, Status::Exit(_)) {
-                        // Whoever asks how far this task came means its program, and not this call.
-                        let _ = running.stopped().set_regs(&self.saved);
-                    }
-                    task::put_back(tid, status);
-                    return Err(TraceeError::Died(tid));
-                }
-                _ => running.stopped(),
-            };
+            let status;
+            (stopped, status) = self.next_stop(stopped)?;
             match status {
                 // The filters of replay let nothing through by itself: we vouch for this call.
                 Status::Seccomp => {}
-                Status::Signal(found) => {
-                    let info = SigInfo(stopped.siginfo()?);
-                    let regs = stopped.regs()?;
-                    let is_end = found == Signal::TRAP && info.is_breakpoint() && regs.ip() == end + 1;
-                    if is_end || info.is_fault() {
-                        // Whoever looks at the task sees the program's registers once the guard is dropped.
-                        **slot = Some(stopped);
-                        return Ok(if is_end {
-                            Executed::Whole(regs)
-                        } else {
-                            Executed::Faulted(found, regs)
-                        });
+                Status::Signal(signal) => {
+                    let (info, regs) = (SigInfo(stopped.siginfo()?), stopped.regs()?);
+                    if !info.is_fault() {
+                        self.arrived.push(info);
+                        continue;
                     }
-                    self.arrived.push(info);
+                    let is_end = info.is_breakpoint() && regs.ip() == end + 1;
+                    // Whoever looks at the task sees the program's registers once the guard is dropped.
+                    self.put_stopped(stopped);
+                    return Ok(if is_end { Executed::Whole(regs) } else { Executed::Faulted(signal, regs) });
                 }
-                Status::GroupStop(_) | Status::Trap => {}
-                Status::NewTask(child) => self.new_task = Some(child),
+                other => stopped = self.pass(stopped, other)?,
+            }
+        }
+    }
+
+    /// The same as one of a row.
+    fn call_in_row(&mut self, nr: i64, args: [u64; 6]) -> Result<i64> {
+        let mut stopped = self.take_stopped();
+        let regs = call_registers(&self.saved, Addr(ROW_SYSCALL), nr.cast_unsigned(), args);
+        let mut is_entered = self.way == Way::InRow;
+        self.way = Way::Row;
+        stopped.set_regs(&match is_entered {
+            true => Registers { rip: ROW_SYSCALL_END, orig_rax: regs.rax, ..regs },
+            false => regs,
+        })?;
+        loop {
+            let status;
+            (stopped, status) = self.next_stop(stopped)?;
+            match status {
+                Status::Seccomp if !is_entered => is_entered = true,
+                Status::Seccomp if stopped.regs()?.rip == ROW_SYSCALL_END => {
+                    let result = stopped.regs()?.rbx.cast_signed();
+                    self.way = Way::InRow;
+                    self.put_stopped(stopped);
+                    return Ok(result);
+                }
                 other => {
-                    let found = other.to_string();
-                    **slot = Some(stopped);
-                    return Err(TraceeError::Unexpected { tid, doing: "making a remote call", found });
+                    let may_interrupt =
+                        matches!(other, Status::Signal(_) | Status::GroupStop(_) | Status::Trap);
+                    stopped = self.pass(stopped, other)?;
+                    if may_interrupt && is_made_again(stopped.regs()?.result()) {
+                        is_entered = false;
+                    }
                 }
             }
         }
+    }
+
+    fn take_stopped(&mut self) -> Stopped {
+        let slot = self.task.as_mut().expect("a guard that is not finished");
+        slot.take().expect("a stopped task")
+    }
+
+    fn put_stopped(&mut self, stopped: Stopped) {
+        let slot = self.task.as_mut().expect("a guard that is not finished");
+        **slot = Some(stopped);
+    }
+
+    /// Lets the task go on to its next stop.
+    fn next_stop(&self, stopped: Stopped) -> Result<(Stopped, Status)> {
+        let tid = stopped.tid();
+        let running = stopped.resume(Resume::Cont, None)?;
+        let status = task::wait_for(tid)?;
+        if !matches!(status, Status::Exited(_) | Status::Killed(_) | Status::Exit(_)) {
+            return Ok((running.stopped(), status));
+        }
+        if matches!(status, Status::Exit(_)) {
+            // Whoever asks how far this task came means its program, and not this call.
+            let _ = running.stopped().set_regs(&self.saved);
+        }
+        task::put_back(tid, status);
+        Err(TraceeError::Died(tid))
+    }
+
+    /// A stop that is none of the call's own: remembers what is to be remembered of it. An error: the call
+    /// does not get through.
+    fn pass(&mut self, stopped: Stopped, status: Status) -> Result<Stopped> {
+        let found = match status {
+            Status::Signal(signal) => {
+                let info = SigInfo(stopped.siginfo()?);
+                if !info.is_fault() {
+                    self.arrived.push(info);
+                    return Ok(stopped);
+                }
+                format!("{signal} at {:#x}", stopped.regs()?.rip)
+            }
+            Status::GroupStop(_) | Status::Trap => return Ok(stopped),
+            Status::NewTask(child) => {
+                self.new_task = Some(child);
+                return Ok(stopped);
+            }
+            other => other.to_string(),
+        };
+        let tid = stopped.tid();
+        // Whoever looks at it sees the program's registers, not those of this call.
+        self.put_stopped(stopped);
+        Err(TraceeError::Unexpected { tid, doing: "making a remote call", found })
+    }
+
+    /// Does the task stand at the entry of a call, which is skipped when it goes on? A single step from there
+    /// ends before an instruction is executed.
+    pub fn is_at_entry(&self) -> bool {
+        self.way == Way::InRow
     }
 
     /// Gives the task in whose name calls are made thread-local storage as 32-bit programs have it.
@@ -202,15 +372,15 @@ impl<'a> Remote<'a> {
     pub fn must(&mut self, what: &'static str, nr: i64, args: [u64; 6]) -> Result<u64> {
         let result = self.call(nr, args)?;
         if (-4095..0).contains(&result) {
-            let tid = self.task.as_ref().and_then(|slot| slot.as_ref()).map(Stopped::tid);
-            let errno = i32::try_from(-result).unwrap_or(0);
-            return Err(TraceeError::Os {
-                what,
-                tid: tid.expect("a call that returned leaves the task stopped"),
-                source: std::io::Error::from_raw_os_error(errno),
-            });
+            return Err(self.refused(what, result));
         }
         Ok(result.cast_unsigned())
+    }
+
+    /// The error of a call that has returned this.
+    fn refused(&self, what: &'static str, result: i64) -> TraceeError {
+        let errno = i32::try_from(-result).unwrap_or(0);
+        TraceeError::Os { what, tid: self.tid(), source: std::io::Error::from_raw_os_error(errno) }
     }
 
     /// Puts the registers back (with `orig_rax` of -1: no call is in progress any more) and the signal mask,
@@ -287,6 +457,8 @@ impl Drop for Remote<'_> {
 mod tests {
     use std::ffi::CString;
 
+    use bis_trace::types::PAGE;
+
     use super::*;
     use crate::{
         filter::Mode,
@@ -294,6 +466,113 @@ mod tests {
         spawn::{Program, Spawn, spawn},
         task::Undisturbed,
     };
+
+    const PLACE: u64 = 0x10_0000;
+
+    fn mmap(at: u64, returns: u64) -> Planned {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        let flags = flags.cast_unsigned().into();
+        Planned { nr: libc::SYS_mmap, args: [at, PAGE, 3, flags, u64::MAX, 0], returns }
+    }
+
+    /// One task whose filter stops every call, and one whose filter lets ours through.
+    fn both_modes() -> [(Option<Stopped>, Memory); 2] {
+        let path = CString::new("/bin/true").unwrap();
+        let (argv, program) = (vec![path.clone()], Program::Path(path));
+        let spec = Spawn { program, argv, envp: vec![], cwd: None, file_limit: None, mode: Mode::Record };
+        let stopped = spawn(spec).unwrap();
+        let memory = Memory::open(stopped.tid()).unwrap();
+        let mut recorded = Some(stopped);
+        image::prepare_recorded(&mut recorded, &memory).unwrap();
+        [image::spawn_stub("bis-remote").unwrap(), (recorded, memory)]
+    }
+
+    fn end(slot: Option<Stopped>) {
+        let tid = slot.expect("it is stopped still").tid();
+        sys::kill(tid, Signal::KILL).unwrap();
+        let _ = task::wait_for(tid);
+    }
+
+    #[test]
+    fn a_series_ends_with_the_first_call_that_returns_something_else() {
+        for (mut slot, memory) in both_modes() {
+            let before = slot.as_ref().unwrap().regs().unwrap();
+            let mut remote = Remote::new(&mut slot).unwrap();
+            let calls = [0, 1, 2].map(|n| mmap(PLACE + n * PAGE, PLACE + n * PAGE));
+            assert_eq!(remote.series(&memory, &calls).unwrap(), (3, (PLACE + 2 * PAGE).cast_signed()));
+            memory.write(Addr(PLACE), &[1; 3 * PAGE as usize]).unwrap();
+            // The second one is refused, and nobody comes to the third.
+            let calls = [3, 0, 4].map(|n| mmap(PLACE + n * PAGE, PLACE + n * PAGE));
+            assert_eq!(remote.series(&memory, &calls).unwrap(), (1, -i64::from(libc::EEXIST)));
+            assert!(memory.read_u32(Addr(PLACE + 4 * PAGE)).is_err());
+            assert!(remote.must_all("map", &memory, &calls).is_err());
+            assert_eq!(remote.series(&memory, &[]).unwrap().0, 0);
+            // More than there is room for at once.
+            let many: Vec<Planned> = (10..50).map(|n| mmap(PLACE + n * PAGE, PLACE + n * PAGE)).collect();
+            remote.must_all("map", &memory, &many).unwrap();
+            remote.finish().unwrap();
+            let after = slot.as_ref().unwrap().regs().unwrap();
+            assert_eq!(after, Registers { orig_rax: u64::MAX, ..before });
+            end(slot);
+        }
+    }
+
+    #[test]
+    fn calls_in_a_row_return_what_single_ones_do() {
+        for (mut slot, memory) in both_modes() {
+            let before = slot.as_ref().unwrap().regs().unwrap();
+            let tid = i64::from(slot.as_ref().unwrap().tid().0);
+            let mut remote = Remote::in_a_row(&mut slot).unwrap();
+            assert!(!remote.is_at_entry());
+            assert_eq!(remote.call(libc::SYS_gettid, [0; 6]).unwrap(), tid);
+            assert!(remote.is_at_entry());
+            let Planned { nr, args, .. } = mmap(PLACE, PLACE);
+            assert_eq!(remote.call(nr, args).unwrap(), PLACE.cast_signed());
+            assert_eq!(remote.call(nr, args).unwrap(), -i64::from(libc::EEXIST));
+            // PTRACE_TRACEME of one that is traced.
+            assert_eq!(remote.call(libc::SYS_ptrace, [0; 6]).unwrap(), -i64::from(libc::EPERM));
+            assert_eq!(remote.call(libc::SYS_prctl, [0; 6]).unwrap(), -i64::from(libc::EINVAL));
+            assert_eq!(remote.call(libc::SYS_gettid, [0; 6]).unwrap(), tid);
+            // The numbers of calls that no filter stops.
+            let file = remote.call(libc::SYS_memfd_create, [bis_agent::MEMFD_NAME, 0, 0, 0, 0, 0]).unwrap();
+            for number in [335, 336] {
+                let args = [file.cast_unsigned(), number, 0, 0, 0, 0];
+                assert_eq!(remote.call(libc::SYS_dup2, args).unwrap(), number.cast_signed());
+            }
+            assert_eq!(remote.call(libc::SYS_gettid, [0; 6]).unwrap(), tid);
+            remote.finish().unwrap();
+            assert_eq!(memory.read_u32(Addr(PLACE)).unwrap(), 0);
+            let after = slot.as_ref().unwrap().regs().unwrap();
+            assert_eq!(after, Registers { orig_rax: u64::MAX, ..before });
+            // Calls by themselves behind a row, and a row behind those.
+            let mut remote = Remote::new(&mut slot).unwrap();
+            assert_eq!(remote.call(libc::SYS_gettid, [0; 6]).unwrap(), tid);
+            remote.finish().unwrap();
+            let mut remote = Remote::in_a_row(&mut slot).unwrap();
+            assert_eq!(remote.call(libc::SYS_gettid, [0; 6]).unwrap(), tid);
+            remote.finish().unwrap();
+            end(slot);
+        }
+    }
+
+    #[test]
+    fn a_call_of_a_row_that_a_signal_interrupts_is_made_again() {
+        let (mut slot, _memory) = image::spawn_stub("bis-remote").unwrap();
+        let tid = slot.as_ref().unwrap().tid();
+        let mut remote = Remote::in_a_row(&mut slot).unwrap();
+        assert_eq!(remote.call(libc::SYS_gettid, [0; 6]).unwrap(), tid.0.into());
+        // A fork with a signal before it is begun anew by the kernel.
+        sys::kill(tid, Signal::STOP).unwrap();
+        let flags = u64::from((libc::CLONE_PARENT | libc::SIGCHLD).cast_unsigned());
+        let made = remote.call(libc::SYS_clone, [flags, 0, 0, 0, 0, 0]).unwrap();
+        let child = remote.take_new_task().unwrap();
+        assert_eq!(made, child.tid().0.into());
+        assert_eq!(remote.arrived.len(), 1);
+        assert_eq!(remote.call(libc::SYS_gettid, [0; 6]).unwrap(), tid.0.into());
+        drop(remote);
+        end(Some(child));
+        end(slot);
+    }
 
     #[test]
     fn a_call_that_faults_leaves_registers_and_mask_as_they_were() {
