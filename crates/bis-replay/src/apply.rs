@@ -210,7 +210,7 @@ impl Replica<'_> {
         if slot.is_none() {
             return Err(TraceeError::Died(task.ours).into());
         }
-        let mut remote = Remote::new(&mut slot)?;
+        let mut remote = Remote::in_a_row(&mut slot)?;
         let hidden = hidden(effects);
         for (index, effect) in effects.iter().enumerate() {
             if hidden.contains(&index) {
@@ -246,8 +246,12 @@ impl Replica<'_> {
                 self.effect_failed(seq, space::name_of(effect), error)
             })?;
         }
+        let is_at_entry = remote.is_at_entry();
         remote.finish()?;
         task.stopped = slot;
+        if is_at_entry {
+            task.comes_from_row();
+        }
         Ok(())
     }
 

@@ -47,7 +47,8 @@ pub struct Task {
     /// Its driver knows that it is about to execute the instruction here: a breakpoint there does not stop it
     /// again.
     pub told: Option<Addr>,
-    /// It stands at the entry of a system call, and nothing was done with it since.
+    /// It stands at the entry of a system call, which is skipped, and has executed nothing since: a step from
+    /// there is told of once before it is done.
     at_entry: bool,
     /// It has come to the count at which it is to stop, and its driver was told of something else there.
     owes_tick: bool,
@@ -246,6 +247,11 @@ impl Task {
     pub(crate) fn set_regs(&mut self, regs: &Registers) -> Result<(), TraceeError> {
         let stopped = self.stopped.as_mut().ok_or(TraceeError::Died(self.ours))?;
         stopped.set_regs(&Registers { orig_rax: u64::MAX, ..*regs })
+    }
+
+    /// Calls in a row were made in its name: it stands at the entry of the one behind them.
+    pub(crate) fn comes_from_row(&mut self) {
+        self.at_entry = true;
     }
 
     /// Gives it thread-local storage as 32-bit programs have it.
