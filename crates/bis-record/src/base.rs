@@ -1,9 +1,10 @@
 //! The base of a stream that begins with an exec: everything that makes up the fresh address space.
 
 use std::{
-    ffi::CString,
+    ffi::{CString, OsStr},
     fs::File,
     os::unix::ffi::{OsStrExt, OsStringExt},
+    path::Path,
     sync::Arc,
 };
 
@@ -20,7 +21,6 @@ use bis_tracee::{
     image,
     maps::Mapping,
     proc,
-    remote::Remote,
     spawn::{Program, Spawn, spawn_in},
     vdso::Vdso,
 };
@@ -88,6 +88,47 @@ impl Started {
         let (argv, envp) = (split_nul(&read("cmdline")), split_nul(&read("environ")));
         Started { path: link("exe"), argv, envp, cwd: link("cwd") }
     }
+
+    /// The same of a fresh image, whose stack is among `writes`: the kernel has just put the words there.
+    fn of_fresh(tid: Tid, regs: &Registers, writes: &[MemWrite]) -> Started {
+        let Some([argv, envp]) = words_on_stack(regs, writes) else { return Started::of(tid) };
+        let link = |name: &str| proc::link(tid, name).unwrap_or_default().into_os_string().into_vec();
+        Started { path: link("exe"), argv, envp, cwd: link("cwd") }
+    }
+
+    /// The program, and its current folder.
+    fn places(&self) -> (&Path, &Path) {
+        (Path::new(OsStr::from_bytes(&self.path)), Path::new(OsStr::from_bytes(&self.cwd)))
+    }
+}
+
+/// The arguments and the variables with which a fresh image begins. None where they cannot be told: a page of
+/// zeros lies among them.
+fn words_on_stack(regs: &Registers, writes: &[MemWrite]) -> Option<[Vec<Vec<u8>>; 2]> {
+    let len = if regs.is_narrow() { 4 } else { 8 };
+    let end = |write: &MemWrite| write.addr + write.data.len() as u64;
+    let stack = writes.iter().find(|write| (write.addr..end(write)).contains(&regs.sp()))?;
+    let at = |addr: Addr| stack.data.get(usize::try_from(addr.checked_since(stack.addr)?).ok()?..);
+    let word = |index: usize| {
+        let bytes = at(regs.sp() + (index * len) as u64)?.get(..len)?;
+        Some(bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)))
+    };
+    // argc, the arguments and a null, the variables and a null.
+    let words = |from: usize| {
+        let mut words = Vec::new();
+        loop {
+            let bytes = match word(from + words.len())? {
+                0 => return Some(words),
+                pointer => at(Addr(pointer))?,
+            };
+            words.push(bytes[..bytes.iter().position(|byte| *byte == 0)?].to_vec());
+        }
+    };
+    let argv = words(1)?;
+    let envp = words(1 + argv.len() + 1)?;
+    // A single empty word is none in /proc.
+    let is_plain = |words: &[Vec<u8>]| !matches!(words, [only] if only.is_empty());
+    (word(0)? == argv.len() as u64 && is_plain(&argv) && is_plain(&envp)).then_some([argv, envp])
 }
 
 /// Takes out of a fresh image's auxiliary values what tells of an instruction beyond the level: AT_HWCAP2 has
@@ -122,14 +163,18 @@ fn hide_instructions(level: Level, memory: &Memory, regs: &Registers) -> Result<
     }
 }
 
-/// Everything that a task's address space is made of, as effects and writes.
-fn image_of(
-    session: &Session,
-    tid: Tid,
-    memory: &Memory,
-    mappings: &[Mapping],
-) -> Result<(Vec<Effect>, Vec<MemWrite>)> {
-    let (mut effects, mut writes) = (Vec::new(), Vec::new());
+/// What a fresh image consists of.
+#[derive(Default)]
+struct Parts<'a> {
+    effects: Vec<Effect>,
+    writes: Vec<MemWrite>,
+    /// The files that are mapped, each with its first mapping.
+    files: Vec<(&'a Mapping, File)>,
+}
+
+/// Everything that a task's address space is made of.
+fn image_of<'a>(session: &Session, tid: Tid, memory: &Memory, mappings: &'a [Mapping]) -> Result<Parts<'a>> {
+    let Parts { mut effects, mut writes, mut files } = Parts::default();
     // A file is mapped in several parts, and is opened for the first.
     let mut known: Vec<(&Mapping, FileId)> = Vec::new();
     for mapping in mappings {
@@ -137,14 +182,17 @@ fn image_of(
             continue;
         }
         let (addr, len, prot) = (mapping.start, mapping.len(), mapping.prot);
-        let same = |other: &&(&Mapping, FileId)| {
-            let (other, _) = other;
-            (other.device, other.inode, &other.name) == (mapping.device, mapping.inode, &mapping.name)
-        };
-        let file = match known.iter().find(same) {
+        let file = match known.iter().find(|(other, _)| other.is_of_same_file(mapping)) {
             Some((_, kept)) => Some(*kept),
             None if mapping.inode == 0 => None,
-            None => open_mapped(tid, mapping).map(|file| session.keep(&file, &mapping.name)).transpose()?,
+            None => match open_mapped(tid, mapping) {
+                Some(file) => {
+                    let kept = session.keep(&file, &mapping.name)?;
+                    files.push((mapping, file));
+                    Some(kept)
+                }
+                None => None,
+            },
         };
         if let Some(file) = file {
             known.push((mapping, file));
@@ -177,7 +225,7 @@ fn image_of(
             writes.extend(content(tid, memory, mapping)?);
         }
     }
-    Ok((effects, writes))
+    Ok(Parts { effects, writes, files })
 }
 
 /// What is ours in every fresh image: the agent, and what the vdso's functions have become.
@@ -216,34 +264,31 @@ impl Domain {
         };
         let mut slot: Option<Stopped> = Some(stopped);
         let prepared = image::prepare_recorded(&mut slot, &memory)?;
-        let mut remote = Remote::new(&mut slot)?;
-        let brk = remote.must("find the heap", libc::SYS_brk, [0; 6])?;
-        remote.finish()?;
         let Some(stopped) = slot else {
             return Err(RecordError::Bug { tid, what: "lost while its image was prepared".into() });
         };
         let mappings = prepared.mappings;
         hide_instructions(session.options.cpu, &memory, &stopped.regs()?)?;
-        let (effects, writes) = image_of(session, tid, &memory, &mappings)?;
+        let Parts { effects, writes, files } = image_of(session, tid, &memory, &mappings)?;
         let regs = Registers { orig_rax: u64::MAX, ..stopped.regs()? };
         let xstate = Some(stopped.xstate()?);
-        let Started { path, argv, envp, cwd } = Started::of(tid);
-        let base = Base::Exec { path, argv, envp, cwd };
+        let started = Started::of_fresh(tid, &regs, &writes);
         task.handle = crate::task::Handle::Stopped(stopped);
         task.alt_stack = None;
         session.mail.join(tid, id);
-        let space = AddressSpace::fresh(Addr(brk), &effects).of_bits(regs.bits());
+        let space = AddressSpace::fresh(prepared.brk, &effects).of_bits(regs.bits());
         let mut domain = Domain::new(session, id, memory, space, task, core);
         let mut outcome = Outcome { regs, xstate, effects, writes, ..Outcome::default() };
         say_ours(prepared.vdso.as_ref(), &mut outcome);
-        domain.with_slot(tid, |domain, slot| domain.begin_hooks(slot, &mut outcome))?;
+        domain.with_slot(tid, |domain, slot| domain.begin_hooks(slot, started.places(), &mut outcome))?;
         domain.settle_on_core(tid);
-        domain.patch_image(tid, &mappings, &mut outcome)?;
+        domain.patch_image(tid, (&mappings, &files), &mut outcome)?;
         domain.patch_vdso(tid, prepared.vdso.as_ref(), &mut outcome)?;
         domain.begin_clock(tid)?;
         // Where it could not be taken back before the exec, it is too high by what the old image had of ours.
         domain.renew_limit(tid)?;
-        domain.start(ppid, base, outcome)?;
+        let Started { path, argv, envp, cwd } = started;
+        domain.start(ppid, Base::Exec { path, argv, envp, cwd }, outcome)?;
         Ok(domain)
     }
 
@@ -261,5 +306,57 @@ impl Domain {
             domain.pin();
         }
         Ok(domain)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SP: u64 = 0x7fff_ffff_e010;
+
+    /// A stack from a page's begin on, as the kernel makes one, with words of so many bytes.
+    fn stack(argc: u64, lists: [&[&[u8]]; 2], len: usize) -> MemWrite {
+        let count = 1 + lists.iter().map(|list| list.len() + 1).sum::<usize>();
+        let strings_at = SP + (count * len) as u64;
+        let (mut words, mut strings) = (vec![argc], Vec::new());
+        for list in lists {
+            for word in list {
+                words.push(strings_at + strings.len() as u64);
+                strings.extend([word, &b"\0"[..]].concat());
+            }
+            words.push(0);
+        }
+        let words = words.iter().flat_map(|word| word.to_le_bytes()[..len].to_vec());
+        MemWrite { addr: Addr(SP - 0x10), data: [0; 0x10].into_iter().chain(words).chain(strings).collect() }
+    }
+
+    fn registers() -> Registers {
+        Registers { rsp: SP, cs: 0x33, ..Registers::default() }
+    }
+
+    #[test]
+    fn the_words_of_a_fresh_image_are_those_on_its_stack() {
+        let (argv, envp): (&[&[u8]], &[&[u8]]) = (&[b"a", b"", b"-x y"], &[b"HOME=/", b"="]);
+        let elsewhere = MemWrite { addr: Addr(0x1000), data: vec![1; 64] };
+        let writes = [elsewhere, stack(3, [argv, envp], 8)];
+        let owned = |words: &[&[u8]]| words.iter().map(|word| word.to_vec()).collect::<Vec<_>>();
+        assert_eq!(words_on_stack(&registers(), &writes), Some([owned(argv), owned(envp)]));
+        assert_eq!(
+            words_on_stack(&registers(), &[stack(1, [&[b"a"], &[]], 8)]),
+            Some([owned(&[b"a"]), vec![]])
+        );
+    }
+
+    #[test]
+    fn words_that_are_not_all_there_are_not_told() {
+        let whole = stack(2, [&[b"a", b"b"], &[b"c=d"]], 8);
+        for len in 0..whole.data.len() {
+            let part = MemWrite { addr: whole.addr, data: whole.data[..len].to_vec() };
+            assert_eq!(words_on_stack(&registers(), &[part]), None, "{len}");
+        }
+        assert_eq!(words_on_stack(&registers(), &[]), None);
+        assert_eq!(words_on_stack(&registers(), &[stack(3, [&[b"a", b"b"], &[]], 8)]), None);
+        assert_eq!(words_on_stack(&registers(), &[stack(1, [&[b""], &[]], 8)]), None);
     }
 }

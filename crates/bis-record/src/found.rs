@@ -365,8 +365,10 @@ impl Domain {
             }
         }
         self.space.patches_mut().avoid(avoided.into_iter().collect());
-        self.with_slot(pid, |domain, slot| domain.begin_hooks(slot, outcome))?;
-        self.patch_image(pid, mappings, outcome)?;
+        let executable = proc::executable(pid).unwrap_or_default();
+        let folder = proc::link(pid, "cwd").unwrap_or_default();
+        self.with_slot(pid, |domain, slot| domain.begin_hooks(slot, (&executable, &folder), outcome))?;
+        self.patch_image(pid, (mappings, &[]), outcome)?;
         self.patch_vdso(pid, vdso, outcome)
     }
 

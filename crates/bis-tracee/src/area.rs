@@ -33,8 +33,9 @@ use bis_agent::{
 use crate::{
     address_limit,
     error::{Result, TraceeError},
+    memory::Memory,
     proc,
-    remote::Remote,
+    remote::{Planned, Remote},
     sys,
     task::Stopped,
 };
@@ -100,6 +101,24 @@ impl Area {
     /// [`TraceeError::Died`] when the task was killed meanwhile; else where the kernel refuses. Where the
     /// task has no descriptor left ([`TraceeError::OutOfFiles`]), it is as it was.
     pub fn make(slot: &mut Option<Stopped>) -> Result<Area> {
+        Area::made(slot, |remote, [map, close]| {
+            remote.must("map the hooks' memory", map.nr, map.args)?;
+            remote.must("close the hooks' memory", close.nr, close.args).map(drop)
+        })
+    }
+
+    /// The same, with another call behind those for the area, all in one go. `memory` is the task's.
+    pub(crate) fn make_with(slot: &mut Option<Stopped>, memory: &Memory, also: Planned) -> Result<Area> {
+        Area::made(slot, |remote, [map, close]| {
+            remote.must_all("map the hooks and their memory", memory, &[map, close, also])
+        })
+    }
+
+    /// The same; `map` makes the calls that map its file and close it.
+    fn made(
+        slot: &mut Option<Stopped>,
+        map: impl FnOnce(&mut Remote<'_>, [Planned; 2]) -> Result<()>,
+    ) -> Result<Area> {
         let mut remote = Remote::new(slot)?;
         let tid = remote.tid();
         let failed = |what| move |source| TraceeError::Os { what, tid, source };
@@ -109,9 +128,9 @@ impl Area {
         let prot = (libc::PROT_READ | libc::PROT_WRITE).cast_unsigned().into();
         let flags = (libc::MAP_SHARED | libc::MAP_FIXED).cast_unsigned().into();
         let args = [AREA_BASE, AREA_LEN, prot, flags, fd.arg(), 0];
-        let what = "map the hooks' memory";
-        address_limit::beside(&mut remote, |remote| remote.must(what, libc::SYS_mmap, args))?;
-        remote.must("close the hooks' memory", libc::SYS_close, [fd.arg(), 0, 0, 0, 0, 0])?;
+        let mapping = Planned { nr: libc::SYS_mmap, args, returns: AREA_BASE };
+        let close = Planned { nr: libc::SYS_close, args: [fd.arg(), 0, 0, 0, 0, 0], returns: 0 };
+        address_limit::beside(&mut remote, |remote| map(remote, [mapping, close]))?;
         remote.finish()?;
         let area = Area::map(&file, count).map_err(failed("map the hooks' memory here"))?;
         area.set(state::END, LOG_LEN);
@@ -370,7 +389,7 @@ pub fn is_inside(rip: Addr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{image, memory::Memory, sys, task};
+    use crate::{image, sys, task};
 
     fn word(memory: &Memory, offset: u64) -> u64 {
         memory.read_u64(Addr(AREA_BASE + offset)).unwrap()

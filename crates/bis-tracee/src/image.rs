@@ -17,7 +17,7 @@ use crate::{
     filter::Mode,
     maps,
     memory::Memory,
-    remote::Remote,
+    remote::{Planned, Remote},
     spawn::{Program, Spawn, SpawnError, spawn_in},
     sys,
     task::Stopped,
@@ -38,6 +38,8 @@ pub struct Prepared {
     pub vdso: Option<vdso::Vdso>,
     /// What was mapped before the agent was.
     pub mappings: Vec<maps::Mapping>,
+    /// Where the heap begins.
+    pub brk: Addr,
 }
 
 /// Maps the agent into an address space that has none. `slot` holds a task stopped outside of any system
@@ -47,9 +49,15 @@ pub(crate) fn inject_agent(
     memory: &Memory,
     mappings: &[maps::Mapping],
 ) -> Result<()> {
+    let mut remote = Remote::new(slot)?;
+    map_agent(&mut remote, memory, mappings)?;
+    remote.finish()
+}
+
+/// The same as the first of a series of calls.
+fn map_agent(remote: &mut Remote<'_>, memory: &Memory, mappings: &[maps::Mapping]) -> Result<()> {
     const BOOT: [u8; 3] = [0x0f, 0x05, 0xcc]; // syscall; int3
     const MAP_FLAGS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-    let mut remote = Remote::new(slot)?;
     // The first call has to be made from somewhere: for a moment, from the vdso, or where there is none, from
     // the program's own first instructions. (Those need not be there: then it dies of its first one, and that
     // is recorded.)
@@ -60,22 +68,18 @@ pub(crate) fn inject_agent(
     let args = [AGENT_BASE, AGENT_LEN, prot, MAP_FLAGS.cast_unsigned().into(), u64::MAX, 0];
     let at = Addr(place);
     let map = |remote: &mut Remote<'_>| remote.call_at(at, at + 2, libc::SYS_mmap, args);
-    let mapped = address_limit::beside_at(&mut remote, memory, at, map)?;
+    let mapped = address_limit::beside_at(remote, memory, at, map)?;
     memory.write(Addr(place), &original)?;
-    remote.finish()?;
-    if mapped == i64::from(-libc::ENOMEM)
-        && let Some(stopped) = slot.take()
-    {
+    if mapped == i64::from(-libc::ENOMEM) {
         // Its limit of the address space leaves it not even these pages. Without bis it would end at its next
         // mapping; there is no program that does something useful here.
-        let tid = stopped.tid();
+        let tid = remote.tid();
         let _ = sys::tgkill(tid, tid, Signal::KILL);
         return Err(TraceeError::Died(tid));
     }
     if mapped != AGENT_BASE.cast_signed() {
-        let tid = slot.as_ref().map(Stopped::tid).expect("a finished remote call leaves the task stopped");
         return Err(TraceeError::Unexpected {
-            tid,
+            tid: remote.tid(),
             doing: "mapping the agent",
             found: format!("result {mapped} at {AGENT_BASE:#x}: the program's own image lies there"),
         });
@@ -91,18 +95,17 @@ pub fn map_hooks(slot: &mut Option<Stopped>, memory: &Memory, image: &[u8]) -> R
     const FLAGS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
     let len = AREA_BASE - TEXT_BASE;
     let prot = (libc::PROT_READ | libc::PROT_EXEC).cast_unsigned().into();
-    // First: what may fail.
-    let area = Area::make(slot)?;
-    let mut remote = Remote::new(slot)?;
     let args = [TEXT_BASE, len, prot, FLAGS.cast_unsigned().into(), u64::MAX, 0];
-    address_limit::beside(&mut remote, |remote| remote.must("map the hooks", libc::SYS_mmap, args))?;
-    remote.finish()?;
+    let text = Planned { nr: libc::SYS_mmap, args, returns: TEXT_BASE };
+    // What may fail is done first.
+    let area = Area::make_with(slot, memory, text)?;
     memory.write(Addr(TEXT_BASE), image)?;
     Ok(area)
 }
 
-/// After an exec, at its exit: maps the agent, makes (where the processor can) `cpuid` fault, and turns the
-/// vdso's functions into real system calls. Whether `rdtsc` faults is as it was before ([`set_tsc`]).
+/// After an exec, at its exit: maps the agent, finds the heap, makes (where the processor can) `cpuid` fault,
+/// and turns the vdso's functions into real system calls. Whether `rdtsc` faults is as it was before
+/// ([`set_tsc`]).
 ///
 /// # Errors
 /// [`TraceeError::Died`] when the task was killed meanwhile; else a bug.
@@ -110,16 +113,17 @@ pub fn prepare_recorded(slot: &mut Option<Stopped>, memory: &Memory) -> Result<P
     static CAN_FAULT: OnceLock<bool> = OnceLock::new();
     let tid = slot.as_ref().map(Stopped::tid).expect("a stopped task");
     let mappings = maps::read(tid)?;
-    inject_agent(slot, memory, &mappings)?;
+    let mut remote = Remote::new(slot)?;
+    map_agent(&mut remote, memory, &mappings)?;
+    let brk = Addr(remote.must("find the heap", libc::SYS_brk, [0; 6])?);
     // Where the processor cannot, nobody is asked: that is a call in each process.
     let mut cpuid_faults = *CAN_FAULT.get_or_init(sys::has_cpuid_faulting);
     if cpuid_faults {
-        let mut remote = Remote::new(slot)?;
         cpuid_faults = remote.call(libc::SYS_arch_prctl, [ARCH_CPUID_SET, 0, 0, 0, 0, 0])? == 0;
-        remote.finish()?;
     }
+    remote.finish()?;
     let vdso = vdso::divert(&mappings, memory)?;
-    Ok(Prepared { cpuid_faults, vdso, mappings })
+    Ok(Prepared { cpuid_faults, vdso, mappings, brk })
 }
 
 /// Makes `rdtsc` and `rdtscp` fault in a task, or not. What it starts later has the same.
@@ -164,7 +168,7 @@ pub fn spawn_stub_in(name: &str, seat: &Seat) -> Result<(Option<Stopped>, Memory
     let tid = stopped.tid();
     let memory = Memory::open(tid)?;
     let mut slot = Some(stopped);
-    let mut remote = Remote::new(&mut slot)?;
+    let mut remote = Remote::in_a_row(&mut slot)?;
     // The stack, the vdso, and whatever else the kernel has put there.
     for part in [0..AGENT_BASE, AGENT_BASE + AGENT_LEN..USER_END] {
         let args = [part.start, part.end - part.start, 0, 0, 0, 0];
@@ -179,7 +183,7 @@ pub fn spawn_stub_in(name: &str, seat: &Seat) -> Result<(Option<Stopped>, Memory
 /// # Errors
 /// Where this processor cannot do it although the recorded one could.
 pub fn make_instructions_fault(slot: &mut Option<Stopped>, cpuid: bool) -> Result<()> {
-    let mut remote = Remote::new(slot)?;
+    let mut remote = Remote::in_a_row(slot)?;
     let [set_tsc, tsc_sigsegv] = [libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV].map(|n| n.cast_unsigned().into());
     remote.must("make rdtsc fault", libc::SYS_prctl, [set_tsc, tsc_sigsegv, 0, 0, 0, 0])?;
     if cpuid {

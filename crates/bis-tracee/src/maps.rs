@@ -34,6 +34,11 @@ impl Mapping {
         self.end == self.start
     }
 
+    /// Does the other one show the same file?
+    pub fn is_of_same_file(&self, other: &Mapping) -> bool {
+        (self.device, self.inode, &self.name) == (other.device, other.inode, &other.name)
+    }
+
     pub fn is_vvar(&self) -> bool {
         self.name.starts_with(b"[vvar")
     }

@@ -1,10 +1,11 @@
 //! How a domain comes to its hooks: a fresh image gets them, and a forked child has its parent's.
 
 use std::{
-    fs,
+    fs::{self, File},
     ops::Range,
     os::unix::fs::MetadataExt,
-    sync::{Arc, PoisonError},
+    path::Path,
+    sync::{Arc, OnceLock, PoisonError},
 };
 
 use bis_agent::{
@@ -16,7 +17,7 @@ use bis_trace::{
     ours::{self, AreaKind},
     types::{Addr, Fd, TickKind, Tid},
 };
-use bis_tracee::{Stopped, TraceeError, address_limit, area::Area, image, maps::Mapping, proc};
+use bis_tracee::{Stopped, TraceeError, address_limit, area::Area, image, maps::Mapping};
 
 use super::{
     Hooks,
@@ -45,6 +46,12 @@ pub struct Inherited {
     plain: Vec<Range<Addr>>,
 }
 
+/// The devices of `/proc` and `/sys`. They stay what they are while this process does.
+fn devices() -> [u64; 2] {
+    static DEVICES: OnceLock<[u64; 2]> = OnceLock::new();
+    *DEVICES.get_or_init(|| ["/proc", "/sys"].map(|root| fs::metadata(root).map_or(0, |meta| meta.dev())))
+}
+
 impl Hooks {
     /// Hooks for an area whose classes are right if no file has begun to be watched since there were
     /// `mapped`.
@@ -53,8 +60,8 @@ impl Hooks {
         for (offset, word) in (state::OUTPUTS..).step_by(8).zip(session.stdio.inodes()) {
             area.set(offset, word);
         }
-        for (offset, root) in (state::DEVICES..).step_by(8).zip(["/proc", "/sys"]) {
-            area.set(offset, fs::metadata(root).map_or(0, |meta| meta.dev()));
+        for (offset, device) in (state::DEVICES..).step_by(8).zip(devices()) {
+            area.set(offset, device);
         }
         area.set(state::CLONE_MIN, session.cloning.as_ref().map_or(0, |_| CLONE_BYTES_MIN));
         area.set(state::COUNTED, session.ticks.counts_branches().into());
@@ -82,7 +89,12 @@ const ROOM_MIN: u64 = 64 * hooks::AREA_LEN;
 impl Domain {
     /// Gives a fresh address space its hooks, and patches what is known of its text. To the domain's first
     /// outcome is added what replay needs of it.
-    pub fn begin_hooks(&mut self, slot: &mut Option<Stopped>, outcome: &mut Outcome) -> Result<()> {
+    pub fn begin_hooks(
+        &mut self,
+        slot: &mut Option<Stopped>,
+        (executable, folder): (&Path, &Path),
+        outcome: &mut Outcome,
+    ) -> Result<()> {
         if !self.session.options.hooks {
             return Ok(());
         }
@@ -95,7 +107,7 @@ impl Domain {
             return Ok(());
         }
         let session = Arc::clone(&self.session);
-        let area = match self.map_hooks(slot)? {
+        let area = match self.map_hooks(slot, executable)? {
             Ok(area) => area,
             Err(why) => {
                 let text = format!("task {}: no hooks, all calls are traced: {why}", self.first_tid);
@@ -106,7 +118,7 @@ impl Domain {
         let mapped = session.watch.mapped();
         self.hooks = Some(Hooks::new(&session, &self.watched, area, self.space.patches(), mapped));
         self.show_heap();
-        self.show_folder(self.first_tid);
+        self.show_folder_is(folder);
         self.classify_inherited(self.first_tid);
         if self.tasks.values().any(|task| task.traits.wishes.no_tsc) {
             self.forbid_clock(outcome)?;
@@ -115,9 +127,12 @@ impl Domain {
     }
 
     /// Maps what the hooks need. The inner error: why the program gets none, for people.
-    fn map_hooks(&self, slot: &mut Option<Stopped>) -> Result<std::result::Result<Area, String>> {
-        let executable = proc::executable(self.first_tid).unwrap_or_default();
-        if let Some(name) = translators::translator(&executable) {
+    fn map_hooks(
+        &self,
+        slot: &mut Option<Stopped>,
+        executable: &Path,
+    ) -> Result<std::result::Result<Area, String>> {
+        if let Some(name) = translators::translator(executable) {
             return Ok(Err(format!("{name} reads the text of programs, to translate it")));
         }
         if address_limit::room(self.first_tid).is_some_and(|room| room < ROOM_MIN) {
@@ -176,8 +191,13 @@ impl Domain {
     }
 
     /// Patches the text that a fresh address space begins with. `mappings`: all that it had before the hooks
-    /// came.
-    pub fn patch_image(&mut self, tid: Tid, mappings: &[Mapping], outcome: &mut Outcome) -> Result<()> {
+    /// came; `files`: those that are open already.
+    pub fn patch_image(
+        &mut self,
+        tid: Tid,
+        (mappings, files): (&[Mapping], &[(&Mapping, File)]),
+        outcome: &mut Outcome,
+    ) -> Result<()> {
         if self.hooks.is_none() {
             return Ok(());
         }
@@ -188,11 +208,19 @@ impl Domain {
             if [&b"[vdso]"[..], b"[vsyscall]"].contains(&&mapping.name[..]) {
                 continue;
             }
-            let file = if mapping.inode == 0 { None } else { open_mapped(tid, mapping) };
-            self.watch_image(mapping, file.as_ref());
+            let opened;
+            let file = match files.iter().find(|(other, _)| other.is_of_same_file(mapping)) {
+                Some((_, file)) => Some(file),
+                None if mapping.inode == 0 => None,
+                None => {
+                    opened = open_mapped(tid, mapping);
+                    opened.as_ref()
+                }
+            };
+            self.watch_image(mapping, file);
             if let Some(file) = file {
                 let Mapping { start, end, offset, prot, ref name, .. } = *mapping;
-                let text = NewText { range: start..end, offset, prot, file: &file, name };
+                let text = NewText { range: start..end, offset, prot, file, name };
                 self.add_text(tid, &text, outcome)?;
             }
         }

@@ -43,7 +43,7 @@ use bis_tracee::{
     Stopped, address_limit,
     maps::{self},
     proc,
-    remote::Remote,
+    remote::{Planned, Remote},
 };
 
 use crate::{
@@ -313,18 +313,18 @@ pub(super) fn map_pieces(
         remote.finish()?;
         return Ok(false);
     };
-    let mut is_mapped = true;
-    for (addr, len, offset, must_be_free) in pieces {
+    let map = |(addr, len, offset, must_be_free): &(Addr, u64, u64, bool)| {
         let fixed = if *must_be_free { libc::MAP_FIXED_NOREPLACE } else { libc::MAP_FIXED };
         let flags = u64::from((libc::MAP_PRIVATE | fixed).cast_unsigned());
         let args = [addr.0, *len, READ_EXEC.into(), flags, fd.arg(), *offset];
-        let mapped = address_limit::beside(&mut remote, |remote| remote.call(libc::SYS_mmap, args))?;
-        if mapped != addr.0.cast_signed() {
-            is_mapped = false;
-            break;
-        }
+        Planned { nr: libc::SYS_mmap, args, returns: addr.0 }
+    };
+    let close = Planned { nr: libc::SYS_close, args: [fd.arg(), 0, 0, 0, 0, 0], returns: 0 };
+    let calls: Vec<Planned> = pieces.iter().map(map).chain([close]).collect();
+    let made = address_limit::beside(&mut remote, |remote| Ok(remote.series(memory, &calls)?.0))?;
+    if made < pieces.len() {
+        remote.call(close.nr, close.args)?;
     }
-    remote.call(libc::SYS_close, [fd.arg(), 0, 0, 0, 0, 0])?;
     remote.finish()?;
-    Ok(is_mapped)
+    Ok(made >= pieces.len())
 }

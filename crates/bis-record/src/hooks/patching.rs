@@ -18,7 +18,7 @@ use bis_trace::{
     ours::{self, AreaKind},
     types::{Addr, FileId, PAGE, Tid},
 };
-use bis_tracee::{address_limit, bulk::Bulk, maps, memory::Memory, remote::Remote, vdso::Vdso};
+use bis_tracee::{Stopped, address_limit, bulk::Bulk, maps, memory::Memory, remote::Remote, vdso::Vdso};
 
 use super::texts::is_sought;
 use crate::{
@@ -143,6 +143,38 @@ fn kept_at(start: Addr, outcome: &Outcome) -> Option<FileId> {
         Effect::Map { addr, backing: Backing::File { file, .. }, .. } if *addr == start => Some(*file),
         _ => None,
     })
+}
+
+/// Maps an arena at the first of these places that is free.
+fn map_first(
+    slot: &mut Option<Stopped>,
+    mut candidates: impl Iterator<Item = Addr>,
+    prot: u32,
+) -> bis_tracee::Result<Option<Addr>> {
+    let map = |remote: &mut Remote<'_>, start: Addr| -> bis_tracee::Result<bool> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        let args = [start.0, ARENA_LEN, prot.into(), flags.cast_unsigned().into(), u64::MAX, 0];
+        let mapped = address_limit::beside(remote, |remote| remote.call(libc::SYS_mmap, args))?;
+        Ok(mapped == start.0.cast_signed())
+    };
+    let mut remote = Remote::new(slot)?;
+    // The first one mostly is: to try takes less than to read what is mapped.
+    let mut mapped = None;
+    if let Some(start) = candidates.next()
+        && map(&mut remote, start)?
+    {
+        mapped = Some(start);
+    } else {
+        let mappings = maps::read(remote.tid())?;
+        let is_free = |start: &Addr| !mappings.iter().any(|m| m.start < *start + ARENA_LEN && *start < m.end);
+        if let Some(start) = candidates.find(is_free)
+            && map(&mut remote, start)?
+        {
+            mapped = Some(start);
+        }
+    }
+    remote.finish()?;
+    Ok(mapped)
 }
 
 /// A file that is mapped and can be executed.
@@ -366,13 +398,17 @@ impl Domain {
         if let Some(arena) = self.arena(tid, vdso.start, outcome)? {
             self.copy_vdso(vdso, arena, outcome)?;
         }
+        // All of them lie on one page, and so do the trampolines: they are read and written together.
+        let (mut trampolines, mut sites) = (Vec::new(), Vec::new());
+        let text = vdso.range();
+        let now = self.memory.read_vec(text.start, usize::try_from(text.end - text.start).unwrap_or(0))?;
         for (site, nr) in vdso.sites.iter().copied() {
-            let Some(arena) = self.arena(tid, site, outcome)? else { return Ok(()) };
+            let Some(arena) = self.arena(tid, site, outcome)? else { break };
             let arena = &mut self.space.patches_mut().arenas[arena];
             let at = arena.next();
             let slot =
                 if CLOCKS.contains(&nr) { Some(arena.clock_slot()) } else { arena.slot(SiteKind::Syscall) };
-            let Some(slot) = slot else { return Ok(()) };
+            let Some(slot) = slot else { break };
             let to = |target: Addr, from: Addr| {
                 let distance = i32::try_from(target.wrapping_since(from).cast_signed()).unwrap_or(0);
                 distance.to_le_bytes()
@@ -384,19 +420,24 @@ impl Domain {
             let patch = [&[0xe9][..], &to(at, site + 5)].concat();
             arena.take(bytes.len());
             let place = (at, at + bytes.len() as u64);
-            let original = self.memory.read_vec(site, patch.len())?;
-            for (addr, data) in [(at, bytes.clone()), (site, patch.clone())] {
-                self.memory.write(addr, &data)?;
-                outcome.writes.push(MemWrite { addr, data });
-            }
+            let from = usize::try_from(site - text.start).unwrap_or(usize::MAX);
+            let Some(original) = now.get(from..from.saturating_add(patch.len())).map(<[u8]>::to_vec) else {
+                continue;
+            };
+            trampolines.push(MemWrite { addr: at, data: bytes.clone() });
+            sites.push(MemWrite { addr: site, data: patch.clone() });
             let places = vec![(site.0, at.0), (site.0 + 2, done.0)];
             let (traced, done) = (traced.0, done.0);
             let trampoline = Trampoline { bytes, patch, traced, done, abort: None, places };
             let (start, end, kind) = (site, site + 5, SiteKind::Syscall);
             let patch = Patch { start, end, site, kind, trampoline, original, place, said: None };
-            let Some(patch) = patch.told() else { return Ok(()) };
+            let Some(patch) = patch.told() else { break };
             outcome.ours().patches.extend(patch.said.clone());
             self.space.patches_mut().add(Arc::new(patch));
+        }
+        for writes in [trampolines, sites] {
+            self.memory.write_all(&writes)?;
+            outcome.writes.extend(writes);
         }
         Ok(())
     }
@@ -409,30 +450,15 @@ impl Domain {
         if let Some(index) = self.space.patches().arenas.iter().position(|arena| arena.reaches(addr)) {
             return Ok(Some(index));
         }
-        let mappings = maps::read(tid)?;
-        let free = |start: Addr| {
-            let end = start + ARENA_LEN;
-            !mappings.iter().any(|m| m.start < end && start < m.end)
-        };
         let near = [addr.saturating_sub(0x100_0000), addr.saturating_add(0x4000_0000)];
         let candidates = PLACES.into_iter().chain(near).map(|at| Addr(at.0 & !(ARENA_LEN - 1)));
         // A few neighbours of each: other arenas may be there.
-        let mut candidates = candidates.flat_map(|at| (0..8).map(move |n| at + n * ARENA_LEN));
-        let Some(start) = candidates.find(|at| Arena::new(*at).reaches(addr) && free(*at)) else {
+        let candidates = candidates.flat_map(|at| (0..8).map(move |n| at + n * ARENA_LEN));
+        let candidates = candidates.filter(|at| Arena::new(*at).reaches(addr));
+        let prot = READ_EXEC;
+        let Some(start) = self.with_slot(tid, |_, slot| Ok(map_first(slot, candidates, prot)?))? else {
             return Ok(None);
         };
-        let prot = READ_EXEC;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-        let args = [start.0, ARENA_LEN, prot.into(), flags.cast_unsigned().into(), u64::MAX, 0];
-        let mapped = self.with_slot(tid, |_, slot| {
-            let mut remote = Remote::new(slot)?;
-            let mapped = address_limit::beside(&mut remote, |remote| remote.call(libc::SYS_mmap, args))?;
-            remote.finish()?;
-            Ok(mapped)
-        })?;
-        if mapped != start.0.cast_signed() {
-            return Ok(None);
-        }
         outcome.effects.push(Effect::Map { addr: start, len: ARENA_LEN, prot, backing: Backing::Anonymous });
         let area = ours::Area { addr: start, len: ARENA_LEN, kind: AreaKind::Arena };
         outcome.ours().areas.push(area);

@@ -2,6 +2,7 @@
 //! calls are left to be judged, whose the descriptors are, whether they may read the clock.
 
 use std::{
+    path::Path,
     sync::atomic::{Ordering, fence},
     time::Duration,
 };
@@ -34,9 +35,16 @@ impl Domain {
 
     /// The task has another current folder now: does it lie in /proc?
     pub fn show_folder(&self, tid: Tid) {
-        let Some(hooks) = &self.hooks else { return };
-        let folder = proc::link(tid, "cwd").unwrap_or_default();
-        hooks.area.set(state::IN_PROC, folder.starts_with("/proc").into());
+        if self.hooks.is_some() {
+            self.show_folder_is(&proc::link(tid, "cwd").unwrap_or_default());
+        }
+    }
+
+    /// The same, where it is known which one.
+    pub fn show_folder_is(&self, folder: &Path) {
+        if let Some(hooks) = &self.hooks {
+            hooks.area.set(state::IN_PROC, folder.starts_with("/proc").into());
+        }
     }
 
     /// Somebody of another domain will have the same descriptors (CLONE_FILES), for ever.
