@@ -3,7 +3,7 @@
 use std::{
     io,
     mem::MaybeUninit,
-    os::fd::{AsFd as _, OwnedFd, RawFd},
+    os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd},
     path::Path,
     ptr,
 };
@@ -31,6 +31,35 @@ pub fn take_fd(pid: Tid, fd: Fd) -> io::Result<std::fs::File> {
     let pid = Pid::from_raw(pid.0).ok_or(io::ErrorKind::NotFound)?;
     let process = pidfd_open(pid, PidfdFlags::empty())?;
     Ok(pidfd_getfd(process, fd.0, PidfdGetfdFlags::empty())?.into())
+}
+
+/// The parent of a process, by its number out here. None: there is no such process, or the kernel is older
+/// than 6.13 and does not say it this way.
+pub fn parent_of_process(pid: Tid) -> Option<Tid> {
+    /// The first version of `struct pidfd_info` of the kernel's headers.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Info {
+        mask: u64,
+        cgroup: u64,
+        pid: u32,
+        tgid: u32,
+        ppid: u32,
+        credentials: [u32; 8],
+        exit_code: i32,
+    }
+    const _: () = assert!(size_of::<Info>() == 64);
+    /// `_IOWR(0xFF, 11, struct pidfd_info)`.
+    const PIDFD_GET_INFO: libc::c_ulong =
+        3 << 30 | (size_of::<Info>() as libc::c_ulong) << 16 | 0xff << 8 | 11;
+    /// The numbers are told whatever else is asked for, and say so.
+    const PIDFD_INFO_PID: u64 = 1;
+    let process = pidfd_open(Pid::from_raw(pid.0)?, PidfdFlags::empty()).ok()?;
+    let mut info = Info { mask: PIDFD_INFO_PID, ..Info::default() };
+    // SAFETY: the kernel writes no more than the number of bytes that the request names.
+    let asked = unsafe { libc::ioctl(process.as_raw_fd(), PIDFD_GET_INFO, &raw mut info) };
+    let is_told = asked == 0 && info.mask & PIDFD_INFO_PID != 0 && info.pid == pid.0.cast_unsigned();
+    is_told.then(|| Tid(info.ppid.cast_signed()))
 }
 
 /// The open file behind our own descriptor `fd`, which somebody else has given us, as a descriptor of its
