@@ -34,22 +34,11 @@ pub fn path(tid: Tid, name: &str) -> PathBuf {
 /// # Errors
 /// As opening and reading the file have them.
 pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
-    /// The most that it gives at once of most files.
-    const PAGE: usize = 4096;
-    let mut file = File::open(path)?;
-    let (mut bytes, mut len) = (vec![0; 4 * PAGE], 0);
-    loop {
-        match file.read(&mut bytes[len..]) {
-            Ok(0) => break,
-            Ok(more) => len += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-        if bytes.len() - len < PAGE {
-            bytes.resize(2 * bytes.len(), 0);
-        }
-    }
-    bytes.truncate(len);
+    /// The most that it gives at once of most files is a page.
+    const ROOM: usize = 4 * 4096;
+    let mut bytes = Vec::with_capacity(ROOM);
+    // Not the file's own `read_to_end`, which asks for its length and position first.
+    File::open(path)?.take(u64::MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -52,8 +52,11 @@ impl Domain {
         let mut writes = Vec::new();
         if !robust_list.is_null() {
             let word = |addr: Addr| self.memory.read_u64(addr).unwrap_or(0);
-            let (offset, pending) = (word(robust_list + 8), word(robust_list + 16));
-            let mut entry = word(robust_list);
+            // `struct robust_list_head`: the first entry, the offset, the one under way.
+            let head = self.memory.read_upto(robust_list, 3 * 8);
+            let mut head =
+                head.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
+            let [mut entry, offset, pending] = [(); 3].map(|()| head.next().unwrap_or(0));
             let mut entries = vec![pending];
             while entry & !1 != robust_list.0 && entry != 0 && entries.len() < ENTRIES_MAX {
                 entries.push(entry);
