@@ -1,5 +1,6 @@
 //! Whatever is killed without a warning, at any moment, no process stays behind: of a recording, of a whole
-//! replay, of a server with its client, and of a server whose debugger is killed.
+//! replay, of a server with its client, and of a server whose debugger is killed. And what a killed recorder
+//! has written replays, with each event of each whole chunk.
 //!
 //! The moments are drawn, the same ones each time; `BIS_KILL_ROUNDS=N` tries N of each (default: 4). Who is
 //! left by its parent comes to this process, so what has stayed behind is what is below it.
@@ -22,6 +23,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// How long processes may take to end that nobody needs any more, on a busy machine.
 const END_MAX: Duration = Duration::from_secs(20);
+
+/// The status of `bis replay -a` for a trace that was cut short (docs/using.md).
+const REPLAYED_AS_FAR_AS_IT_GOES: i32 = 3;
 
 /// The longest time until something is killed.
 const DELAY_MAX: Duration = Duration::from_millis(1500);
@@ -132,7 +136,55 @@ fn one(
         let what = format!("round {round}: {victim:?} was killed after {delay:?}");
         return Err(format!("{what}, and these have stayed: {}", shown.join(", ")).into());
     }
+    match (victim, fs::read(trace.join("log"))) {
+        (Victim::Recorder, Ok(log)) => loses_nothing(folder, &trace, &log),
+        _ => Ok(()),
+    }
+}
+
+/// A trace that was cut short has all events of its log's whole chunks, and replays to its end.
+fn loses_nothing(folder: &Folder, trace: &Path, log: &[u8]) -> Result<(), Failed> {
+    let written = events_of(log);
+    let bis = |command: &[&str]| {
+        let mut query = common::command(common::bis(), folder.path());
+        query.args(command).arg(trace);
+        common::run(query, command.first().copied().unwrap_or_default(), folder.path(), None, LIMIT)
+    };
+    let info = bis(&["info"])?;
+    let told = String::from_utf8_lossy(&info.stdout);
+    let events =
+        told.lines().find_map(|line| line.strip_prefix("events ")).unwrap_or_default().replace(' ', "");
+    // Without the first events there is no trace yet.
+    if written > 0 && events != written.to_string() {
+        return Err(format!("{written} events are in whole chunks\n{}", info.shown()).into());
+    }
+    let replay = bis(&["replay", "-a"])?;
+    if written > 0 && !matches!(replay.status, 0 | REPLAYED_AS_FAR_AS_IT_GOES) {
+        return Err(format!("{written} events do not replay\n{}", replay.shown()).into());
+    }
     Ok(())
+}
+
+/// How many events are in a log's whole chunks, as docs/trace-format.md describes them.
+fn events_of(log: &[u8]) -> u64 {
+    const HEADER: usize = 24;
+    const CHUNK_HEADER: usize = 48;
+    /// The stream of entries about the trace itself.
+    const META: u32 = 0;
+    let mut rest = log.get(HEADER..).unwrap_or_default();
+    let mut events = 0;
+    while let Some(header) = rest.get(..CHUNK_HEADER) {
+        let word = |at: usize| {
+            header.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
+        };
+        let end = CHUNK_HEADER + word(36) as usize;
+        let Some(behind) = rest.get(end..) else { break };
+        if word(4) != META {
+            events += u64::from(word(12));
+        }
+        rest = behind;
+    }
+    events
 }
 
 /// Those that are still below this process when they should have ended.
