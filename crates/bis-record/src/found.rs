@@ -92,10 +92,9 @@ fn check(pid: Tid, mappings: &[Mapping]) -> Result<(), FoundError> {
 
 /// What a thread has asked of the kernel before it was found.
 fn traits_of(tid: Tid, has_rseq: bool) -> Traits {
-    const NO_RANDOMIZE: u32 = 0x4_0000;
+    const NO_RANDOMIZE: u32 = libc::ADDR_NO_RANDOMIZE as u32;
     const READ_IMPLIES_EXEC: u32 = libc::READ_IMPLIES_EXEC as u32;
-    let personality = fs::read_to_string(proc::path(tid, "personality")).unwrap_or_default();
-    let personality = u32::from_str_radix(personality.trim(), 16).unwrap_or(0);
+    let personality = proc::personality(tid);
     let status = proc::Fields::of(tid);
     let wishes = Wishes {
         affinity: sys::get_affinity(tid).ok(),

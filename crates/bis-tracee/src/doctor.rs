@@ -52,7 +52,7 @@ fn try_tracing() -> Vec<Check> {
                 "seccomp filters",
                 false,
                 error.to_string(),
-                "allow the seccomp and personality system calls (docker run --security-opt seccomp=unconfined)",
+                "allow the seccomp system call (docker run --security-opt seccomp=unconfined)",
             );
             return checks;
         }

@@ -459,10 +459,10 @@ fn bind(slot: &mut Option<Stopped>, memory: &Memory, page: Addr) -> Result<Addr,
         let args = [area.addr.0, area.len.into(), RSEQ_FLAG_UNREGISTER, area.signature.into(), 0, 0];
         remote.must("end its restartable sequences", libc::SYS_rseq, args)?;
     }
-    // Programs that it executes are laid out as always in a recording.
+    // Programs that it executes are laid out as always in a recording, if that is not refused.
     let personality = remote.must("ask for its personality", libc::SYS_personality, [ASK, 0, 0, 0, 0, 0])?;
     let fixed = personality | ADDR_NO_RANDOMIZE;
-    remote.must("turn off address space randomisation", libc::SYS_personality, [fixed, 0, 0, 0, 0, 0])?;
+    remote.call(libc::SYS_personality, [fixed, 0, 0, 0, 0, 0])?;
     // It may be that the processor cannot.
     remote.call(libc::SYS_arch_prctl, [image::ARCH_CPUID_SET, 0, 0, 0, 0, 0])?;
     let instructions = filter::program(Mode::Record);

@@ -61,6 +61,12 @@ pub fn exists(tid: Tid) -> bool {
     path(tid, "").exists()
 }
 
+/// The personality of a task (personality(2)); 0, which most have, where it cannot be read.
+pub fn personality(tid: Tid) -> u32 {
+    let text = read_text(path(tid, "personality")).unwrap_or_default();
+    u32::from_str_radix(text.trim(), 16).unwrap_or(0)
+}
+
 /// The link that stands for a descriptor: to open it is to open the same file anew, to look at it is to look
 /// at the file.
 pub fn fd(tid: Tid, fd: Fd) -> PathBuf {

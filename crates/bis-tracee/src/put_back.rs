@@ -147,18 +147,16 @@ impl Rooms {
 
 impl Room {
     /// Fills it with what process `from`, which executes nothing, holds in these parts: whole pages, together
-    /// at most [`ROOM`] bytes. False: not all of it could be read, and the room is not to be used for it.
-    ///
-    /// # Errors
-    /// Where that process is gone, or the kernel does not let us.
-    pub fn fill(&mut self, from: Tid, parts: &[Range<Addr>]) -> io::Result<bool> {
+    /// at most [`ROOM`] bytes. False: not all of it could be read (in some containers, none of it), and the
+    /// room is not to be used for it.
+    pub fn fill(&mut self, from: Tid, parts: &[Range<Addr>]) -> bool {
         let len: u64 = parts.iter().map(|part| part.end - part.start).sum();
         let is_page = |addr: Addr| addr.0.is_multiple_of(PAGE);
         let are_pages = parts.iter().all(|part| is_page(part.start) && is_page(part.end));
         assert!(len <= ROOM && are_pages, "{} parts of {len} bytes", parts.len());
         if parts.iter().any(|part| part.start == Addr(0)) {
             // It would end the table.
-            return Ok(false);
+            return false;
         }
         let len = usize::try_from(len).unwrap_or(0);
         let to = libc::iovec { iov_base: self.place(CONTENT_AT).cast(), iov_len: len };
@@ -172,7 +170,9 @@ impl Room {
         let count = unsafe {
             libc::process_vm_readv(from.0, &raw const to, 1, pieces.as_ptr(), pieces.len() as u64, 0)
         };
-        let count = usize::try_from(count).map_err(|_| io::Error::last_os_error())?;
+        if usize::try_from(count) != Ok(len) {
+            return false;
+        }
         let table: Vec<u8> = parts
             .iter()
             .flat_map(|part| [part.start.0, part.end.0])
@@ -182,7 +182,7 @@ impl Room {
         // SAFETY: a part is a page or more, so the table has its place for as many as were let in, and one
         // more; the room is ours.
         unsafe { ptr::copy_nonoverlapping(table.as_ptr(), self.place(0), table.len()) };
-        Ok(count == len)
+        true
     }
 
     /// Lets the process in whose name calls are made put its memory back, and note what was different. False:
@@ -284,8 +284,8 @@ mod tests {
         let rooms = Rooms::make(&mut remote, 2).unwrap();
         let [mut first, mut second] = rooms.each().try_into().unwrap();
         let parts = [page(0)..page(2), page(3)..page(4)];
-        assert!(second.fill(ours::process_id(), &parts).unwrap());
-        assert!(first.fill(ours::process_id(), &[]).unwrap());
+        assert!(second.fill(ours::process_id(), &parts));
+        assert!(first.fill(ours::process_id(), &[]));
         assert!(first.put_back(&mut remote).unwrap() && first.take_noted().is_empty());
         assert!(second.put_back(&mut remote).unwrap());
         let noted = second.take_noted();
@@ -305,10 +305,10 @@ mod tests {
         memory.write(page(0), &[1]).unwrap();
         memory.write(page(1), &[1]).unwrap();
         remote.must("protect", libc::SYS_mprotect, [page(1).0, PAGE, 1, 0, 0, 0]).unwrap();
-        assert!(second.fill(ours::process_id(), &parts).unwrap());
+        assert!(second.fill(ours::process_id(), &parts));
         assert!(!second.put_back(&mut remote).unwrap());
         assert_eq!(second.take_noted().iter().map(|run| run.addr).collect::<Vec<_>>(), [page(0)]);
-        assert!(!second.fill(ours::process_id(), &[page(0)..page(1), Addr(PAGE)..Addr(2 * PAGE)]).unwrap());
+        assert!(!second.fill(ours::process_id(), &[page(0)..page(1), Addr(PAGE)..Addr(2 * PAGE)]));
         rooms.leave(&mut remote).unwrap();
         remote.finish().unwrap();
         let maps = crate::maps::read(tid).unwrap();

@@ -59,8 +59,7 @@ pub enum SpawnError {
 }
 
 /// The steps of the child, in order; a failed one is reported by its place here.
-const STEPS: [&str; 5] = [
-    "turn off address space randomisation (personality is refused: a container's seccomp profile?)",
+const STEPS: [&str; 4] = [
     "enter the working directory",
     "give up new privileges",
     "install the seccomp filter (is seccomp allowed here?)",
@@ -94,7 +93,7 @@ struct Prepared {
     sigpipe: libc::sighandler_t,
     go: RawFd,
     failed: RawFd,
-    /// Addresses are to be the same each time.
+    /// Addresses are to be the same each time, where the kernel lets us say so.
     fixed: bool,
 }
 
@@ -198,11 +197,10 @@ unsafe fn child(prepared: &Prepared) -> (u8, i64) {
         bare(libc::SYS_rt_sigaction, [number(libc::SIGPIPE), address(&raw const action), 0, MASK_LEN, 0]);
         let personality = |persona: u64| bare(libc::SYS_personality, [persona, 0, 0, 0, 0]);
         if prepared.fixed {
+            // Many containers refuse it (Docker's own filter does): addresses are random then.
             let old = personality(0xffff_ffff);
-            let fixed = old.cast_unsigned() | number(libc::ADDR_NO_RANDOMIZE);
-            let changed = if old < 0 { old } else { personality(fixed) };
-            if changed < 0 {
-                return (0, changed);
+            if old >= 0 {
+                personality(old.cast_unsigned() | number(libc::ADDR_NO_RANDOMIZE));
             }
         }
         if let Some(limit) = &prepared.file_limit {
@@ -213,7 +211,7 @@ unsafe fn child(prepared: &Prepared) -> (u8, i64) {
         if !prepared.cwd.is_null() {
             let entered = bare(libc::SYS_chdir, [address(prepared.cwd), 0, 0, 0, 0]);
             if entered != 0 {
-                return (1, entered);
+                return (0, entered);
             }
         }
         if let Some(mask) = &prepared.mask {
@@ -230,12 +228,12 @@ unsafe fn child(prepared: &Prepared) -> (u8, i64) {
         if installed == -i64::from(libc::EACCES) {
             let given_up = prctl(libc::PR_SET_NO_NEW_PRIVS, [1, 0, 0]);
             if given_up != 0 {
-                return (2, given_up);
+                return (1, given_up);
             }
             installed = prctl(libc::PR_SET_SECCOMP, filter);
         }
         if installed != 0 {
-            return (3, installed);
+            return (2, installed);
         }
         let (argv, envp) = (address(prepared.argv.as_ptr()), address(prepared.envp.as_ptr()));
         let failed = if prepared.path.is_null() {
@@ -244,7 +242,7 @@ unsafe fn child(prepared: &Prepared) -> (u8, i64) {
         } else {
             bare(libc::SYS_execve, [address(prepared.path), argv, envp, 0, 0])
         };
-        (4, failed)
+        (3, failed)
     }
 }
 

@@ -6,7 +6,7 @@ use bis_trace::{
     event::{MemWrite, Outcome},
     types::{Addr, Registers, Tid},
 };
-use bis_tracee::{proc, sys};
+use bis_tracee::{ours::process_id, proc, sys};
 
 use super::args::int;
 use crate::{
@@ -22,13 +22,12 @@ const CLONE_VM: u64 = libc::CLONE_VM as u64;
 
 /// The personality that only asks.
 const QUERY: u32 = u32::MAX;
-const NO_RANDOMIZE: u64 = 0x4_0000;
+const NO_RANDOMIZE: u32 = libc::ADDR_NO_RANDOMIZE as u32;
 const READ_IMPLIES_EXEC: u32 = libc::READ_IMPLIES_EXEC as u32;
 
-/// The personality that bis was started with.
-fn own_personality() -> u64 {
-    let text = proc::read_text("/proc/self/personality").unwrap_or_default();
-    u64::from_str_radix(text.trim(), 16).unwrap_or(0)
+/// Was bis started without address space randomisation?
+fn is_started_fixed() -> bool {
+    proc::personality(process_id()) & NO_RANDOMIZE != 0
 }
 
 fn failed(errno: i32) -> Entry {
@@ -138,14 +137,17 @@ impl Domain {
     }
 
     /// Programs that are exec'd stay without address space randomisation, whatever personality the task
-    /// takes.
+    /// takes. Where it has that (many containers refuse to turn it off), the call is the program's.
     pub(super) fn enter_personality(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         if call.u32(0) != QUERY {
             if call.u32(0) & READ_IMPLIES_EXEC != 0 {
                 self.close_clock("memory becomes executable that nobody asked for");
             }
-            let regs = self.stopped(tid)?.regs()?;
-            self.stopped(tid)?.set_regs(&Registers { rdi: regs.rdi | NO_RANDOMIZE, ..regs })?;
+            if proc::personality(tid) & NO_RANDOMIZE != 0 {
+                let regs = self.stopped(tid)?.regs()?;
+                self.stopped(tid)?
+                    .set_regs(&Registers { rdi: regs.rdi | u64::from(NO_RANDOMIZE), ..regs })?;
+            }
         }
         Ok(Entry::Make)
     }
@@ -154,12 +156,15 @@ impl Domain {
     pub(super) fn leave_personality(&mut self, it: &mut Exit<'_>) -> Result<()> {
         let (call, outcome) = (&*it.call, &mut *it.outcome);
         outcome.regs.rdi = call.entry.rdi;
+        if it.result < 0 {
+            return Ok(());
+        }
         let wishes = &mut self.task(it.tid)?.traits.wishes;
-        if !wishes.no_randomize.unwrap_or_else(|| own_personality() & NO_RANDOMIZE != 0) {
-            outcome.regs.rax = it.result.cast_unsigned() & !NO_RANDOMIZE;
+        if !wishes.no_randomize.unwrap_or_else(is_started_fixed) {
+            outcome.regs.rax = it.result.cast_unsigned() & !u64::from(NO_RANDOMIZE);
         }
         if call.entry.rdi & u64::from(QUERY) != u64::from(QUERY) {
-            wishes.no_randomize = Some(call.entry.rdi & NO_RANDOMIZE != 0);
+            wishes.no_randomize = Some(call.entry.rdi & u64::from(NO_RANDOMIZE) != 0);
             wishes.reads_execute = call.entry.rdi & u64::from(READ_IMPLIES_EXEC) != 0;
         }
         Ok(())

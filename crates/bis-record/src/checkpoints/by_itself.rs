@@ -46,7 +46,7 @@ struct Filled {
     room: Room,
     chunk: usize,
     /// Whether all of it could be read.
-    is_read: io::Result<bool>,
+    is_read: bool,
     /// Which of the threads has filled it; none: the supervisor's.
     by: Option<usize>,
 }
@@ -127,7 +127,7 @@ impl Sides<'_> {
                     .or_else(|| here.fill(room_here.take()?, None))
                     .or_else(|| ready.recv().ok())
                     .ok_or_else(|| lost(io::ErrorKind::BrokenPipe.into()))?;
-                if !(is_read.map_err(lost)? && room.put_back(remote)?) {
+                if !(is_read && room.put_back(remote)?) {
                     let parts = chunks.get(chunk).copied().unwrap_or_default();
                     writes.extend(self.restore(parts, own, buffers, begin).map_err(lost)?);
                 }
