@@ -64,6 +64,7 @@ impl Session {
             cwd: options.cwd.as_ref().map(|cwd| c_string(cwd.as_os_str().as_bytes())).transpose()?,
             file_limit: self.file_limit,
             mode,
+            refused: vec![],
         })
     }
 

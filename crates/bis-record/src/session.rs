@@ -23,7 +23,7 @@ use bis_trace::{
     steps::StepsWriter,
     types::{DomainId, EventSeq, TickKind, Tid},
 };
-use bis_tracee::{balance::Seat, cpu, features, names, ours, proc, sys, ticks::Ticks};
+use bis_tracee::{balance::Seat, cpu, features, names, ours, outer, proc, sys, ticks::Ticks};
 
 use self::progress::Progress;
 pub use self::threads::Beginning;
@@ -165,16 +165,16 @@ impl Session {
             progress: Mutex::default(),
             changed: Condvar::new(),
         };
-        session.writer.meta(&Meta::Machine(Box::new(session.machine())))?;
+        session.writer.meta(&Meta::Machine(Box::new(session.machine()?)))?;
         Ok(session)
     }
 
     /// What the trace says of the machine and of how it is recorded.
-    fn machine(&self) -> Machine {
+    fn machine(&self) -> Result<Machine> {
         let options = &self.options;
         let cwd = options.cwd.clone().or_else(|| env::current_dir().ok()).unwrap_or_default();
         let started = SystemTime::now().duration_since(UNIX_EPOCH);
-        Machine {
+        Ok(Machine {
             bis_version: env!("CARGO_PKG_VERSION").into(),
             kernel: proc::setting("kernel/osrelease").unwrap_or_default(),
             cpu: cpu::brand(),
@@ -188,7 +188,8 @@ impl Session {
             cwd: cwd.as_os_str().as_bytes().to_vec(),
             xcr0: cpu::xcr0(),
             features: features::offered(options.cpu),
-        }
+            refused: outer::refusals()?,
+        })
     }
 
     pub fn new_domain_id(&self) -> DomainId {

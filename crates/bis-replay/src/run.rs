@@ -114,7 +114,7 @@ pub(crate) fn empty_process(
     living: &Arc<Living>,
     seat: &Seat,
 ) -> Result<(Stopped, Process), Halt> {
-    let (mut stopped, _) = image::spawn_stub_in("bis-replay", seat)?;
+    let (mut stopped, _) = image::spawn_stub_in("bis-replay", seat, &world.machine.refused)?;
     let pid = stopped.as_ref().map(Stopped::tid).expect("a stub is stopped");
     let process = Process::new(pid, living);
     image::make_instructions_fault(&mut stopped, world.machine.cpuid_faulting).map_err(|error| {

@@ -453,6 +453,22 @@ struct Machine {
   cwd @10 :Data;
   xcr0 @11 :UInt64;
   features @12 :List(UInt32);   # what cpuid told the programs (docs/trace-format.md); none: not said
+  refused @13 :List(Refusal);   # calls that have no events, because the recorder never saw them
+}
+
+# A call that a seccomp filter from outside of the recording (a container's) has answered with an error.
+struct Refusal {
+  nr @0 :UInt32;
+  errno @1 :UInt16;             # 1..=4095
+  when @2 :When;
+  arg @3 :UInt8;                # 0..=5: the argument that is looked at; 0 where none is
+  word @4 :UInt32;              # of its lower 32 bits
+
+  enum When {
+    always @0;
+    equal @1;                   # the argument is this word
+    hasBits @2;                 # it has any of these bits
+  }
 }
 
 struct FileEntry {

@@ -13,7 +13,7 @@ mod signal;
 
 pub use self::{
     effect::{Backing, CLONED_BYTES_MAX, Cloned, Effect, MemWrite, Prot},
-    meta::{DomainEntry, FileEntry, Kept, Machine, Meta, OUTSIDE, WayBack},
+    meta::{DomainEntry, FileEntry, Kept, Machine, Meta, OUTSIDE, Refusal, WayBack, When},
     signal::{SignalEvent, SignalPoint},
 };
 use crate::{

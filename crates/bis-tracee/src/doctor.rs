@@ -35,6 +35,7 @@ fn true_program() -> Spawn {
         cwd: None,
         file_limit: None,
         mode: Mode::Record,
+        refused: vec![],
     }
 }
 

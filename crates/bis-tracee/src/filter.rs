@@ -9,13 +9,17 @@
 //! Before a recording, where a program runs by itself until it asks for its first checkpoint: only the call
 //! that is bis's own stops. Both filters stand then; of two that say the same, the later one's word counts.
 //!
+//! In replay, calls that a filter from outside has refused when they were recorded ([`Refusal`]) are refused by
+//! ours, with the same error: they have no events. Not those of bis's own.
+//!
 //! A call of the 32-bit table (`int 0x80`) stops wherever it is made from: bis makes none of its own that
 //! way.
 
 use std::mem;
 
-use bis_agent::{PARK_END, SERIES_SYSCALL_END, UNTRACED_SYSCALL_END, hooks};
+use bis_agent::{AGENT_BASE, AGENT_LEN, PARK_END, SERIES_SYSCALL_END, UNTRACED_SYSCALL_END, hooks};
 use bis_syscalls::own;
+use bis_trace::event::{Refusal, When};
 
 /// One instruction of classic BPF (`struct sock_filter`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,12 +50,17 @@ pub enum Mode {
 
 const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const JUMP_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+const JUMP_IF_ANY: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
+const JUMP: u16 = (libc::BPF_JMP | libc::BPF_JA) as u16;
+const AND: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
+const REFUSE: u32 = libc::SECCOMP_RET_ERRNO;
 const TRACE: u32 = libc::SECCOMP_RET_TRACE;
 const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 
 const NR: u32 = mem::offset_of!(libc::seccomp_data, nr) as u32;
+const ARGS: u32 = mem::offset_of!(libc::seccomp_data, args) as u32;
 const ARCH: u32 = mem::offset_of!(libc::seccomp_data, arch) as u32;
 const IP_LOW: u32 = mem::offset_of!(libc::seccomp_data, instruction_pointer) as u32;
 const IP_HIGH: u32 = IP_LOW + 4;
@@ -72,12 +81,50 @@ fn give(k: u32) -> Instruction {
     Instruction { code: RETURN, jump_true: 0, jump_false: 0, k }
 }
 
+fn jump_over(count: u32) -> Instruction {
+    Instruction { code: JUMP, jump_true: 0, jump_false: 0, k: count }
+}
+
 fn low(addr: u64) -> u32 {
     u32::try_from(addr).expect("the agent lies below 4 GiB")
 }
 
-/// The filter of a mode.
-pub fn program(mode: Mode) -> Vec<Instruction> {
+/// Answers these calls as they were answered, but for those that are made from the agent's page.
+fn refuse(refused: &[Refusal]) -> Vec<Instruction> {
+    let argument = |arg: u8| load(ARGS + 8 * u32::from(arg));
+    let rules: Vec<Instruction> = refused
+        .iter()
+        .flat_map(|Refusal { nr, when, errno }| {
+            let refuse = give(REFUSE | u32::from(*errno));
+            match *when {
+                When::Always => vec![load(NR), must_equal(*nr, 1), refuse],
+                When::Equal { arg, word } => {
+                    vec![load(NR), must_equal(*nr, 3), argument(arg), must_equal(word, 1), refuse]
+                }
+                When::HasBits { arg, bits } => {
+                    let any = Instruction { code: JUMP_IF_ANY, jump_true: 0, jump_false: 1, k: bits };
+                    vec![load(NR), must_equal(*nr, 3), argument(arg), any, refuse]
+                }
+            }
+        })
+        .collect();
+    if rules.is_empty() {
+        return rules;
+    }
+    let behind = u32::try_from(rules.len()).unwrap_or(u32::MAX);
+    let ours = vec![
+        load(IP_HIGH),
+        must_equal(0, 4),
+        load(IP_LOW),
+        Instruction { code: AND, jump_true: 0, jump_false: 0, k: !low(AGENT_LEN - 1) },
+        must_equal(low(AGENT_BASE), 1),
+        jump_over(behind),
+    ];
+    [ours, rules].concat()
+}
+
+/// The filter of a mode; where it is that of replay, these calls are refused.
+pub fn program(mode: Mode, refused: &[Refusal]) -> Vec<Instruction> {
     match mode {
         Mode::Watch => vec![
             load(ARCH),
@@ -100,18 +147,20 @@ pub fn program(mode: Mode) -> Vec<Instruction> {
             give(ALLOW),
             give(TRACE),
         ],
-        Mode::Replay => vec![
-            load(ARCH),
-            must_equal(AUDIT_ARCH_X86_64, 7),
-            load(NR),
-            must_equal(NR_PAUSE, 5),
-            load(IP_HIGH),
-            must_equal(0, 3),
-            load(IP_LOW),
-            must_equal(low(PARK_END), 1),
-            give(ALLOW),
-            give(TRACE),
-        ],
+        Mode::Replay => {
+            let begin = vec![load(ARCH), must_equal(AUDIT_ARCH_X86_64, 1), jump_over(1), give(TRACE)];
+            let end = vec![
+                load(NR),
+                must_equal(NR_PAUSE, 5),
+                load(IP_HIGH),
+                must_equal(0, 3),
+                load(IP_LOW),
+                must_equal(low(PARK_END), 1),
+                give(ALLOW),
+                give(TRACE),
+            ];
+            [begin, refuse(refused), end].concat()
+        }
     }
 }
 
@@ -122,7 +171,7 @@ mod tests {
     use super::*;
 
     /// What the kernel's interpreter would answer.
-    fn run(program: &[Instruction], nr: u32, arch: u32, ip: u64) -> u32 {
+    fn run(program: &[Instruction], nr: u32, arch: u32, ip: u64, args: [u64; 6]) -> u32 {
         let (mut accumulator, mut at) = (0, 0);
         loop {
             let instruction = program[at];
@@ -134,13 +183,23 @@ mod tests {
                         ARCH => arch,
                         IP_LOW => u32::try_from(ip & 0xffff_ffff).unwrap(),
                         IP_HIGH => u32::try_from(ip >> 32).unwrap(),
-                        other => panic!("load from {other}"),
+                        other => {
+                            let arg = args[usize::try_from((other - ARGS) / 8).unwrap()];
+                            assert_eq!((other - ARGS) % 8, 0, "a lower half");
+                            u32::try_from(arg & 0xffff_ffff).unwrap()
+                        }
                     }
                 }
                 JUMP_EQUAL => {
                     let hit = accumulator == instruction.k;
                     at += usize::from(if hit { instruction.jump_true } else { instruction.jump_false });
                 }
+                JUMP_IF_ANY => {
+                    let hit = accumulator & instruction.k != 0;
+                    at += usize::from(if hit { instruction.jump_true } else { instruction.jump_false });
+                }
+                JUMP => at += usize::try_from(instruction.k).unwrap(),
+                AND => accumulator &= instruction.k,
                 RETURN => return instruction.k,
                 other => panic!("instruction {other:#x}"),
             }
@@ -148,7 +207,11 @@ mod tests {
     }
 
     fn check(mode: Mode, nr: u32, arch: u32, ip: u64, expected: u32) {
-        assert_eq!(run(&program(mode), nr, arch, ip), expected, "{mode:?} {nr} {arch:#x} {ip:#x}");
+        assert_eq!(
+            run(&program(mode, &[]), nr, arch, ip, [0; 6]),
+            expected,
+            "{mode:?} {nr} {arch:#x} {ip:#x}"
+        );
     }
 
     #[test]
@@ -187,5 +250,35 @@ mod tests {
             check(Mode::Replay, nr, AUDIT_ARCH_X86_64, 0x7fff_f7e0_0000, TRACE);
         }
         check(Mode::Replay, 34, 0x4000_0003, PARK_END, TRACE);
+    }
+
+    #[test]
+    fn replay_refuses_what_was_refused_and_nothing_of_ours() {
+        let refused = [
+            Refusal { nr: 435, when: When::Always, errno: 38 },
+            Refusal { nr: 135, when: When::Equal { arg: 0, word: 0x4_0000 }, errno: 1 },
+            Refusal { nr: 56, when: When::HasBits { arg: 0, bits: 0x1000_0000 }, errno: 1 },
+            Refusal { nr: 16, when: When::Equal { arg: 1, word: 0x5412 }, errno: 13 },
+        ];
+        let program = program(Mode::Replay, &refused);
+        let at = |nr: u32, ip: u64, args: [u64; 2]| {
+            run(&program, nr, AUDIT_ARCH_X86_64, ip, [args[0], args[1], 0, 0, 0, 0])
+        };
+        for ip in [0x40_1000, 0x7000_1339, 0x7fff_f7e0_0000, UNTRACED_SYSCALL_END + (1 << 32)] {
+            assert_eq!(at(435, ip, [7, 7]), REFUSE | 38);
+            assert_eq!(at(135, ip, [0x4_0000, 0]), REFUSE | 1);
+            assert_eq!(at(135, ip, [0, 0x4_0000]), TRACE);
+            assert_eq!(at(56, ip, [0x1000_0011, 0]), REFUSE | 1);
+            assert_eq!(at(56, ip, [17, 0]), TRACE);
+            assert_eq!(at(16, ip, [0, 0x5412]), REFUSE | 13);
+            assert_eq!(at(16, ip, [0x5412, 0]), TRACE);
+            assert_eq!(at(0, ip, [0, 0]), TRACE);
+        }
+        for ip in [UNTRACED_SYSCALL_END, SERIES_SYSCALL_END, ROW_SYSCALL_END] {
+            assert_eq!(at(435, ip, [0, 0]), TRACE);
+            assert_eq!(at(135, ip, [0x4_0000, 0]), TRACE);
+        }
+        assert_eq!(at(34, PARK_END, [0, 0]), ALLOW);
+        assert_eq!(run(&program, 435, 0x4000_0003, 0x40_1000, [0; 6]), TRACE);
     }
 }

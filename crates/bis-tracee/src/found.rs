@@ -22,7 +22,7 @@ use crate::{
     image,
     maps::{self, Mapping},
     memory::Memory,
-    ours,
+    ours, outer,
     proc::{self, Fields},
     remote::Remote,
     sys,
@@ -159,7 +159,7 @@ impl Found {
         if let Some(why) = tracer_of(&status) {
             return Err(FoundError::Refused { pid, why });
         }
-        if status.text("Seccomp").is_some_and(|mode| mode != "0") {
+        if outer::has_more(&status) {
             return unsupported(OWN_FILTER.into());
         }
         let mut found = Found { pid, threads: Vec::new(), untaken: Untaken::LetGo };
@@ -465,7 +465,7 @@ fn bind(slot: &mut Option<Stopped>, memory: &Memory, page: Addr) -> Result<Addr,
     remote.call(libc::SYS_personality, [fixed, 0, 0, 0, 0, 0])?;
     // It may be that the processor cannot.
     remote.call(libc::SYS_arch_prctl, [image::ARCH_CPUID_SET, 0, 0, 0, 0, 0])?;
-    let instructions = filter::program(Mode::Record);
+    let instructions = filter::program(Mode::Record, &[]);
     let mut bytes = vec![0u8; 16];
     bytes[..2].copy_from_slice(&u16::try_from(instructions.len()).unwrap_or(0).to_le_bytes());
     bytes[8..].copy_from_slice(&(page + 16).0.to_le_bytes());

@@ -139,9 +139,16 @@ mod tests {
         let path = CString::new("/bin/true").unwrap();
         let argv = vec![path.clone()];
         let program = Program::Path(path);
-        let stopped =
-            spawn(Spawn { program, argv, envp: vec![], cwd: None, file_limit: None, mode: Mode::Record })
-                .unwrap();
+        let stopped = spawn(Spawn {
+            program,
+            argv,
+            envp: vec![],
+            cwd: None,
+            file_limit: None,
+            mode: Mode::Record,
+            refused: vec![],
+        })
+        .unwrap();
         let memory = Memory::open(stopped.tid()).unwrap();
         let mut slot = Some(stopped);
         image::prepare_recorded(&mut slot, &memory).unwrap();

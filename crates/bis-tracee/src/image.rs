@@ -1,7 +1,10 @@
 //! Preparing a fresh address space: what the recorder does after every exec, and how the replayer gets an
 //! empty one.
 
-use bis_trace::types::{Addr, Signal};
+use bis_trace::{
+    event::Refusal,
+    types::{Addr, Signal},
+};
 use std::{ffi::CString, os::unix::fs::FileExt, sync::OnceLock};
 
 use bis_agent::{
@@ -143,15 +146,19 @@ pub fn set_tsc(slot: &mut Option<Stopped>, faults: bool) -> Result<()> {
 /// # Errors
 /// As [`spawn_in`].
 pub fn spawn_stub(name: &str) -> Result<(Option<Stopped>, Memory), SpawnError> {
-    spawn_stub_in(name, &Seat::default())
+    spawn_stub_in(name, &Seat::default(), &[])
 }
 
 /// Starts the replayer's stub: a process whose address space holds the agent only, which may make no system
-/// call but the supervisor's. It is the seat's runner at once.
+/// call but the supervisor's. It is the seat's runner at once. These calls are refused, but for ours.
 ///
 /// # Errors
 /// As [`spawn_in`].
-pub fn spawn_stub_in(name: &str, seat: &Seat) -> Result<(Option<Stopped>, Memory), SpawnError> {
+pub fn spawn_stub_in(
+    name: &str,
+    seat: &Seat,
+    refused: &[Refusal],
+) -> Result<(Option<Stopped>, Memory), SpawnError> {
     let file = sys::memfd(c"bis-stub").map_err(SpawnError::Fork)?;
     let file = std::fs::File::from(file);
     file.write_all_at(STUB_ELF, 0).map_err(SpawnError::Fork)?;
@@ -163,6 +170,7 @@ pub fn spawn_stub_in(name: &str, seat: &Seat) -> Result<(Option<Stopped>, Memory
         cwd: None,
         file_limit: None,
         mode: Mode::Replay,
+        refused: refused.to_vec(),
     };
     let stopped = spawn_in(stub, seat)?;
     let tid = stopped.tid();

@@ -32,6 +32,7 @@ pub mod modes;
 pub mod names;
 pub mod nested;
 pub mod ours;
+pub mod outer;
 pub mod outside;
 pub mod pagemap;
 pub mod place;

@@ -479,7 +479,15 @@ mod tests {
     fn both_modes() -> [(Option<Stopped>, Memory); 2] {
         let path = CString::new("/bin/true").unwrap();
         let (argv, program) = (vec![path.clone()], Program::Path(path));
-        let spec = Spawn { program, argv, envp: vec![], cwd: None, file_limit: None, mode: Mode::Record };
+        let spec = Spawn {
+            program,
+            argv,
+            envp: vec![],
+            cwd: None,
+            file_limit: None,
+            mode: Mode::Record,
+            refused: vec![],
+        };
         let stopped = spawn(spec).unwrap();
         let memory = Memory::open(stopped.tid()).unwrap();
         let mut recorded = Some(stopped);
@@ -578,9 +586,16 @@ mod tests {
     fn a_call_that_faults_leaves_registers_and_mask_as_they_were() {
         let path = CString::new("/bin/true").unwrap();
         let (argv, program) = (vec![path.clone()], Program::Path(path));
-        let stopped =
-            spawn(Spawn { program, argv, envp: vec![], cwd: None, file_limit: None, mode: Mode::Record })
-                .unwrap();
+        let stopped = spawn(Spawn {
+            program,
+            argv,
+            envp: vec![],
+            cwd: None,
+            file_limit: None,
+            mode: Mode::Record,
+            refused: vec![],
+        })
+        .unwrap();
         let (tid, regs, mask) = (stopped.tid(), stopped.regs().unwrap(), stopped.sigmask().unwrap());
         let mut slot = Some(stopped);
         let mut remote = Remote::new(&mut slot).unwrap();

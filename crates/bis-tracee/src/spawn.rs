@@ -18,6 +18,7 @@ use std::{
     thread,
 };
 
+use bis_trace::event::Refusal;
 use bis_trace::types::{Signal, Tid};
 
 use crate::{
@@ -45,6 +46,8 @@ pub struct Spawn {
     /// The limit of open files that the program gets; none: ours.
     pub file_limit: Option<libc::rlimit>,
     pub mode: Mode,
+    /// Where the mode is that of replay, the calls that are refused.
+    pub refused: Vec<Refusal>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -108,7 +111,7 @@ impl Prepared {
             envp: pointers(&spec.envp),
             cwd: spec.cwd.as_ref().map_or(ptr::null(), |cwd| cwd.as_ptr()),
             file_limit: spec.file_limit,
-            filter: filter::program(spec.mode),
+            filter: filter::program(spec.mode, &spec.refused),
             parent: std::process::id().cast_signed(),
             sigpipe: ours::inherited_sigpipe(),
             go,

@@ -386,7 +386,16 @@ mod tests {
     fn begun() -> Stopped {
         let path = CString::new("/bin/true").unwrap();
         let (program, argv) = (Program::Path(path.clone()), vec![path]);
-        spawn(Spawn { program, argv, envp: vec![], cwd: None, file_limit: None, mode: Mode::Record }).unwrap()
+        spawn(Spawn {
+            program,
+            argv,
+            envp: vec![],
+            cwd: None,
+            file_limit: None,
+            mode: Mode::Record,
+            refused: vec![],
+        })
+        .unwrap()
     }
 
     /// Killed at a signal's stop, the task moves to the stop of its end before anybody waits for it: what the

@@ -7,8 +7,8 @@ use proptest::{collection::vec, option, prelude::*};
 use crate::{
     event::{
         Backing, Base, CLONED_BYTES_MAX, Cloned, DomainEntry, Echo, Effect, Event, EventKind, FileEntry,
-        Insn, Kept, Lapse, Machine, MemWrite, Meta, Outcome, Pause, PausePlace, RangeSum, SignalEvent,
-        SignalPoint, Start, TaskEnd, Turn,
+        Insn, Kept, Lapse, Machine, MemWrite, Meta, Outcome, Pause, PausePlace, RangeSum, Refusal,
+        SignalEvent, SignalPoint, Start, TaskEnd, Turn,
     },
     ours::{Area, AreaKind, DenseText, Diverted, Fault, Guard, Ours, Patch, PatchSet, PatchedText, Pool},
     types::{Addr, DomainId, EventSeq, FileId, ObjectId, Registers, Signal, StandardStream, Tid},
@@ -322,8 +322,9 @@ fn machine() -> impl Strategy<Value = Machine> {
     let texts = (any::<String>(), any::<String>(), any::<String>(), any::<String>());
     let numbers = any::<(u32, i64, u64)>();
     let paths = (vec(bytes(), 0..4), bytes());
-    (texts, any::<(bool, bool, bool)>(), numbers, paths, vec(any::<u32>(), 0..12)).prop_map(
-        |(texts, flags, (core_count, started_s, xcr0), (argv, cwd), features)| {
+    let features = vec(any::<u32>(), 0..12);
+    (texts, any::<(bool, bool, bool)>(), numbers, paths, features, vec(refusal(), 0..4)).prop_map(
+        |(texts, flags, (core_count, started_s, xcr0), (argv, cwd), features, refused)| {
             let ((bis_version, kernel, cpu, tick_source), (cpuid_faulting, hooks, checksums)) =
                 (texts, flags);
             Machine {
@@ -340,9 +341,21 @@ fn machine() -> impl Strategy<Value = Machine> {
                 cwd,
                 xcr0,
                 features,
+                refused,
             }
         },
     )
+}
+
+fn refusal() -> impl Strategy<Value = Refusal> {
+    (any::<u32>(), 1..=4095u16, 0..3u8, 0..=5u8, any::<u32>()).prop_map(|(nr, errno, when, arg, word)| {
+        let when = match when {
+            0 => When::Always,
+            1 => When::Equal { arg, word },
+            _ => When::HasBits { arg, bits: word },
+        };
+        Refusal { nr, when, errno }
+    })
 }
 
 fn file_entry() -> impl Strategy<Value = FileEntry> {

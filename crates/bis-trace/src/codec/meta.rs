@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     bis_capnp as schema,
-    event::{DomainEntry, FileEntry, Kept, Machine, Meta},
+    event::{DomainEntry, FileEntry, Kept, Machine, Meta, Refusal, When},
     types::{EventSeq, FileId, ObjectId, Tid},
 };
 
@@ -85,7 +85,24 @@ fn machine_to(machine: &Machine, mut to: schema::machine::Builder<'_>) -> Result
     to.set_cwd(&machine.cwd);
     to.set_xcr0(machine.xcr0);
     to.set_features(&machine.features[..])?;
+    let mut refused = to.init_refused(encode::count(machine.refused.len())?);
+    for (index, refusal) in (0..).zip(&machine.refused) {
+        refusal_to(*refusal, refused.reborrow().get(index));
+    }
     Ok(())
+}
+
+fn refusal_to(refusal: Refusal, mut to: schema::refusal::Builder<'_>) {
+    let (when, arg, word) = match refusal.when {
+        When::Always => (schema::refusal::When::Always, 0, 0),
+        When::Equal { arg, word } => (schema::refusal::When::Equal, arg, word),
+        When::HasBits { arg, bits } => (schema::refusal::When::HasBits, arg, bits),
+    };
+    to.set_nr(refusal.nr);
+    to.set_errno(refusal.errno);
+    to.set_when(when);
+    to.set_arg(arg);
+    to.set_word(word);
 }
 
 fn file_to(entry: &FileEntry, mut to: schema::file_entry::Builder<'_>) -> Result<()> {
@@ -198,6 +215,9 @@ pub(super) fn decode(from: schema::meta::Reader<'_>) -> Result<Meta> {
 /// More words than any processor has, against traces that were made to use up memory.
 const FEATURES_MAX: u32 = 1024;
 
+/// As many refused calls as a filter has room for (BPF_MAXINSNS), and more than bis ever asks for.
+const REFUSED_MAX: usize = 700;
+
 fn machine(from: schema::machine::Reader<'_>) -> Result<Machine> {
     Ok(Machine {
         bis_version: text(from.get_bis_version()?)?,
@@ -216,7 +236,20 @@ fn machine(from: schema::machine::Reader<'_>) -> Result<Machine> {
             let words = from.get_features()?;
             (0..words.len().min(FEATURES_MAX)).map(|index| words.get(index)).collect()
         },
+        refused: from.get_refused()?.iter().take(REFUSED_MAX).map(refusal).collect::<Result<_>>()?,
     })
+}
+
+fn refusal(from: schema::refusal::Reader<'_>) -> Result<Refusal> {
+    let (arg, word, errno) = (from.get_arg(), from.get_word(), from.get_errno());
+    require(arg <= 5, || format!("a call has no argument {arg}"))?;
+    require((1..=4095).contains(&errno), || format!("there is no error {errno}"))?;
+    let when = match from.get_when()? {
+        schema::refusal::When::Always => When::Always,
+        schema::refusal::When::Equal => When::Equal { arg, word },
+        schema::refusal::When::HasBits => When::HasBits { arg, bits: word },
+    };
+    Ok(Refusal { nr: from.get_nr(), when, errno })
 }
 
 fn file(from: schema::file_entry::Reader<'_>) -> Result<FileEntry> {

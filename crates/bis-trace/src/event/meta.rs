@@ -109,6 +109,27 @@ pub struct Machine {
     /// What `cpuid` told the programs of the instructions that they may use, in the order that
     /// docs/trace-format.md has. Empty: an older version, which did not say.
     pub features: Vec<u32>,
+    /// The calls that have no events, because a filter from outside of the recording has answered them.
+    pub refused: Vec<Refusal>,
+}
+
+/// A call that a seccomp filter from outside of the recording, as a container has one, answers with an error:
+/// the program gets that, and neither the recorder nor the replayer sees the call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// The call's number in the 64-bit table.
+    pub nr: u32,
+    pub when: When,
+    /// From 1 to 4095.
+    pub errno: u16,
+}
+
+/// With which arguments a call is refused. Only the lower half of an argument (0 to 5) is looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum When {
+    Always,
+    Equal { arg: u8, word: u32 },
+    HasBits { arg: u8, bits: u32 },
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -13,7 +13,7 @@ use std::{
 use bis_replay::learnt::{How, Learnt};
 use bis_trace::{
     Ending, Sharing, StreamStats, Trace,
-    event::{Kept, Meta, WayBack},
+    event::{Kept, Meta, Refusal, WayBack},
     types::{DomainId, EventSeq, Tid},
 };
 use bis_tracee::features;
@@ -190,6 +190,9 @@ fn write_origin(out: &mut impl Write, trace: &Trace, path: &Path) -> io::Result<
             yes(machine.checksums),
             if machine.hooks && !machine.cpuid_faulting { "in files" } else { yes(machine.cpuid_faulting) }
         )?;
+        if !machine.refused.is_empty() {
+            writeln!(out, "filter       {}", refused(&machine.refused))?;
+        }
     }
     Ok(())
 }
@@ -280,4 +283,21 @@ fn write_space(
         writeln!(out, "  files      {}{whose}, {}", human::counted(*number, kept), human::bytes(*len))?;
     }
     Ok(())
+}
+
+/// The calls that a container's filter refused: some by name.
+fn refused(refused: &[Refusal]) -> String {
+    const SHOWN: usize = 8;
+    let mut numbers: Vec<u32> = refused.iter().map(|refusal| refusal.nr).collect();
+    numbers.dedup();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let names = numbers.iter().filter_map(|nr| bis_syscalls::name((*nr).into()));
+    let names: Vec<_> = names.take(SHOWN).collect();
+    let more = if numbers.len() > SHOWN { ", ..." } else { "" };
+    let count = human::counted(numbers.len() as u64, "call");
+    format!(
+        "one from outside, a container's, refused {count}, which have no events: {}{more}",
+        names.join(", ")
+    )
 }

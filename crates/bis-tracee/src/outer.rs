@@ -1,0 +1,178 @@
+//! The calls that a seccomp filter from outside refuses: a container's, under which bis runs.
+//!
+//! Of all filters of a task the kernel takes the strictest answer (seccomp(2)), and an error is stricter than
+//! a stop. So what a container refuses never comes to us: the program gets an error for a call that is nowhere
+//! in the trace, and a replay on another machine, where nobody refuses it, would find a call that was not
+//! recorded. So the trace says which calls those are, and the filter of replay refuses them, too.
+//!
+//! No filter can be read without privileges. They are asked instead, in a process of our own whose filter stops
+//! each call: a call that stops there would have been let through, and is skipped; what does not stop was
+//! refused. Nothing is ever executed. Filters look at arguments too, so those that are known for that are asked
+//! with the ones that containers refuse.
+
+use bis_agent::{UNTRACED_SYSCALL, UNTRACED_SYSCALL_END};
+use bis_trace::{
+    event::{Refusal, When},
+    types::{Registers, Signal, Tid},
+};
+
+use crate::{
+    error::{Result, TraceeError},
+    image, ours,
+    proc::Fields,
+    spawn::SpawnError,
+    sys,
+    task::{self, Resume, Status, Stopped},
+};
+
+/// Behind the last call of Linux 7.2.
+const CALLS: u32 = 480;
+
+/// The kernel lets these through every filter, and they would end the process (uretprobe, uprobe).
+const UNFILTERED: std::ops::RangeInclusive<u32> = 335..=336;
+
+/// New namespaces of clone and unshare, which need privileges that containers do not have.
+const NAMESPACES: [i32; 7] = [
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+];
+
+/// Personalities that debuggers and emulators set.
+const PERSONALITIES: [i32; 3] =
+    [libc::ADDR_NO_RANDOMIZE, libc::READ_IMPLIES_EXEC, libc::ADDR_NO_RANDOMIZE | libc::READ_IMPLIES_EXEC];
+
+/// What writes into a terminal as if somebody had typed it.
+const TYPING: [u64; 2] = [libc::TIOCSTI, linux_raw_sys::ioctl::TIOCLINUX as u64];
+
+/// Families of sockets (AF_UNSPEC to AF_MCTP).
+const FAMILIES: std::ops::RangeInclusive<u32> = 0..=45;
+
+/// Is there a filter that bis runs under itself?
+pub fn is_there() -> bool {
+    Fields::of(ours::process_id()).is_some_and(|status| is_filtered(&status))
+}
+
+fn is_filtered(status: &Fields) -> bool {
+    status.text("Seccomp").is_some_and(|mode| mode != "0")
+}
+
+/// Is a process, with this status, under a filter that bis is not under? As many filters as bis has are the
+/// same ones, the container's. How many there are the kernel says from 5.9 on.
+pub fn has_more(status: &Fields) -> bool {
+    let count = |status: &Fields| status.text("Seccomp_filters").map(str::to_owned);
+    let ours = Fields::of(ours::process_id()).and_then(|ours| count(&ours));
+    is_filtered(status) && (status.text("Seccomp") != Some("2") || ours.is_none() || count(status) != ours)
+}
+
+/// The calls that it refuses; none where there is no filter.
+///
+/// # Errors
+/// Where no process can be made to ask it.
+pub fn refusals() -> Result<Vec<Refusal>, SpawnError> {
+    if !is_there() {
+        return Ok(Vec::new());
+    }
+    let (mut slot, _memory) = image::spawn_stub("bis-ask")?;
+    let tid = slot.as_ref().map_or(Tid(0), Stopped::tid);
+    let refused = ask_all(&mut slot);
+    let _ = sys::tgkill(tid, tid, Signal::KILL);
+    // It stops once more on its way out.
+    while let Ok(status) = task::wait_for(tid) {
+        if matches!(status, Status::Exited(_) | Status::Killed(_)) {
+            break;
+        }
+        drop(Stopped::adopt(tid).resume(Resume::Cont, None));
+    }
+    Ok(refused?)
+}
+
+fn ask_all(slot: &mut Option<Stopped>) -> Result<Vec<Refusal>> {
+    let mut refused = Vec::new();
+    for nr in (0..CALLS).filter(|nr| !UNFILTERED.contains(nr)) {
+        let errno = ask(slot, nr, [0; 6])?;
+        // A rule about arguments that refuses both none and all of the bits is no rule about arguments.
+        if let Some(errno) = errno
+            && ask(slot, nr, [u64::MAX; 6])? == Some(errno)
+        {
+            refused.push(Refusal { nr, when: When::Always, errno });
+        }
+    }
+    for (nr, when, args) in by_arguments() {
+        if !refused.iter().any(|refusal| refusal.nr == nr && refusal.when == When::Always)
+            && let Some(errno) = ask(slot, nr, args)?
+        {
+            refused.push(Refusal { nr, when, errno });
+        }
+    }
+    Ok(refused)
+}
+
+/// Calls with arguments that containers are known to refuse.
+fn by_arguments() -> Vec<(u32, When, [u64; 6])> {
+    let number = |nr: i64| u32::try_from(nr).unwrap_or(u32::MAX);
+    let first = |word: u32| [u64::from(word), 0, 0, 0, 0, 0];
+    let equal = |nr: i64, word: u32| (number(nr), When::Equal { arg: 0, word }, first(word));
+    let bits = |nr: i64, flag: i32| {
+        let bits = flag.cast_unsigned();
+        (number(nr), When::HasBits { arg: 0, bits }, first(bits))
+    };
+    let typing = TYPING.map(|request| {
+        let word = u32::try_from(request).unwrap_or(0);
+        (number(libc::SYS_ioctl), When::Equal { arg: 1, word }, [0, request, 0, 0, 0, 0])
+    });
+    let mut all: Vec<_> =
+        PERSONALITIES.map(|persona| equal(libc::SYS_personality, persona.cast_unsigned())).to_vec();
+    all.extend(FAMILIES.map(|family| equal(libc::SYS_socket, family)));
+    for nr in [libc::SYS_clone, libc::SYS_unshare] {
+        all.extend(NAMESPACES.map(|flag| bits(nr, flag)));
+    }
+    all.extend(typing);
+    all
+}
+
+/// Which error a filter answers such a call with; none: it lets it through, or does something else about it.
+fn ask(slot: &mut Option<Stopped>, nr: u32, args: [u64; 6]) -> Result<Option<u16>> {
+    let mut stopped = slot.take().ok_or(TraceeError::Died(Tid(0)))?;
+    let [rdi, rsi, rdx, r10, r8, r9] = args;
+    let regs = stopped.regs()?;
+    // The call at whose entry the task stands is skipped.
+    stopped.set_regs(&Registers {
+        rip: UNTRACED_SYSCALL,
+        rax: nr.into(),
+        orig_rax: u64::MAX,
+        rdi,
+        rsi,
+        rdx,
+        r10,
+        r8,
+        r9,
+        ..regs
+    })?;
+    let tid = stopped.tid();
+    loop {
+        let running = stopped.resume(Resume::Cont, None)?;
+        let status = task::wait_for(tid)?;
+        if matches!(status, Status::Exited(_) | Status::Killed(_) | Status::Exit(_)) {
+            task::put_back(tid, status);
+            return Err(TraceeError::Died(tid));
+        }
+        stopped = running.stopped();
+        let answer = match status {
+            Status::Seccomp => None,
+            Status::Signal(Signal::TRAP) if stopped.regs()?.rip == UNTRACED_SYSCALL_END + 1 => {
+                let result = stopped.regs()?.result();
+                u16::try_from(-result).ok().filter(|errno| (1..=4095).contains(errno))
+            }
+            // SIGSYS, where the filter has a trap.
+            Status::Signal(signal) if i32::from(signal.0) == libc::SIGSYS => None,
+            _ => continue,
+        };
+        *slot = Some(stopped);
+        return Ok(answer);
+    }
+}
