@@ -312,6 +312,16 @@ impl<'t> Replica<'t> {
         Ok(self.cursor.underway.as_ref().map(|underway| &*underway.event))
     }
 
+    /// The same, and the replica as it stands before that event.
+    ///
+    /// # Errors
+    /// Where the trace cannot be read.
+    pub fn next_event_and_self(&mut self) -> Result<Option<(&Event, &Replica<'t>)>, Halt> {
+        self.next_event()?;
+        let replica = &*self;
+        Ok(replica.cursor.underway.as_ref().map(|underway| (&*underway.event, replica)))
+    }
+
     /// How long its tasks have had a processor, all together. Of what the kernel does not tell: none.
     pub fn processor_time(&self) -> Duration {
         self.tasks.values().filter_map(|task| waiting::cpu_time(task.ours)).sum()

@@ -187,7 +187,7 @@ impl<'t> Session<'t> {
 
     /// What the event that comes next is.
     fn peek(&mut self) -> Result<Option<Told>, Trouble> {
-        Ok(self.live.replica.next_event()?.map(Told::of))
+        Ok(self.live.replica.next_event_and_self()?.map(|(event, replica)| Told::of(event, replica)))
     }
 
     pub(super) fn advance_live(&mut self, limit: &Limit<'_>) -> Result<Stop, Halt> {

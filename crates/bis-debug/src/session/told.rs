@@ -1,5 +1,6 @@
 //! What is told of an event.
 
+use bis_replay::Replica;
 use bis_trace::{
     event::{Effect, Event, EventKind},
     types::{EventSeq, Tid},
@@ -27,7 +28,7 @@ pub(super) struct Told {
 }
 
 impl Told {
-    pub(super) fn of(event: &Event) -> Told {
+    pub(super) fn of(event: &Event, replica: &Replica<'_>) -> Told {
         let Event { seq, tid, kind, .. } = event;
         let call = match kind {
             EventKind::Syscall { nr, .. } => Some((*nr, None)),
@@ -49,7 +50,7 @@ impl Told {
             Effect::NewTask { tid, .. } => Some(*tid),
             _ => None,
         });
-        let is_step = is_step(kind);
+        let is_step = is_step(event, replica);
         Told { seq: *seq, tid: *tid, is_step, call, fork, new_task }
     }
 

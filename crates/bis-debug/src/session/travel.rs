@@ -161,7 +161,8 @@ impl<'t> Session<'t> {
             Some(Leg::Trigger { watches: own, .. }) => live.replica.set_watches(&together(own, watches))?,
             _ => live.replica.set_watches(watches)?,
         }
-        let next = live.replica.next_event()?.map(|event| (event.tid, is_step(&event.kind)));
+        let next = live.replica.next_event_and_self()?;
+        let next = next.map(|(event, replica)| (event.tid, is_step(event, replica)));
         let is_stepping =
             matches!(leg, Some(Leg::Step { tid, .. }) if next.is_some_and(|(next, _)| next == tid));
         if is_stepping || wanted.step {

@@ -141,7 +141,8 @@ impl<'t> Session<'t> {
         let interrupt = self.stopper.interrupt.clone();
         loop {
             let each_event = search.is_due || self.looks_at_events();
-            let told = live.replica.next_event()?.map(Told::of);
+            let next = live.replica.next_event_and_self()?;
+            let told = next.map(|(event, replica)| Told::of(event, replica));
             let before = told.as_ref().and_then(|told| told.caught_call(self));
             let limit =
                 Limit { signals: true, each_event, before, interrupt: Some(&interrupt), ..Limit::default() };

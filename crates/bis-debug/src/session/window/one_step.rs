@@ -1,7 +1,10 @@
 //! How a replica makes one step, and a window remembers it.
 
 use bis_replay::{Limit, Stop};
-use bis_trace::event::{Event, EventKind, SignalPoint};
+use bis_trace::{
+    event::{Event, EventKind, SignalPoint},
+    types::Signal,
+};
 
 use super::{
     super::{
@@ -30,14 +33,20 @@ fn executes(kind: &EventKind) -> bool {
     }
 }
 
-/// A signal takes effect behind a call of a hook, which is an instruction by itself.
-fn is_behind_hook(event: &Event) -> bool {
-    matches!(&event.kind, EventKind::Signal(signal) if signal.point == SignalPoint::AfterHook && !signal.is_of_text())
+/// A signal takes effect behind an instruction, which is done where its task is at its place: a call of a hook,
+/// or the `int3` that has raised it.
+fn is_behind(event: &Event) -> bool {
+    let EventKind::Signal(signal) = &event.kind else { return false };
+    match signal.point {
+        SignalPoint::AfterHook => !signal.is_of_text(),
+        SignalPoint::Fault => signal.signal == Signal::TRAP,
+        _ => false,
+    }
 }
 
 /// How far a replica goes for one step.
 pub(super) fn one_step(live: &mut Live<'_>) -> Result<Limit<'static>, Trouble> {
-    let signals = live.replica.next_event()?.is_some_and(is_behind_hook);
+    let signals = live.replica.next_event()?.is_some_and(is_behind);
     Ok(Limit { step: true, each_event: true, signals, ..Limit::default() })
 }
 
@@ -61,8 +70,9 @@ impl<'t> Session<'t> {
         if goal.is_reached(live)? {
             return Ok(Stepped::There);
         }
-        let Some(next) = live.replica.next_event()? else { return Ok(Stepped::There) };
-        let (tid, part, executes) = (next.tid, Part::of(&next.kind), executes(&next.kind));
+        let Some((next, replica)) = live.replica.next_event_and_self()? else { return Ok(Stepped::There) };
+        let (tid, part) = (next.tid, Part::of(next, replica));
+        let executes = executes(&next.kind);
         let (event, _) = live.replica.done();
         let rip = live.replica.registers(tid).map_or(0, |registers| registers.rip);
         let is_standing = live.replica.is_standing(tid);
@@ -81,7 +91,7 @@ impl<'t> Session<'t> {
             window.copies.push((count, copy, live.image));
         }
         let there = live.replica.underway().filter(|(_, is_there)| *is_there);
-        let before = there.filter(|(event, _)| is_behind_hook(event)).map(|(event, _)| event.seq);
+        let before = there.filter(|(event, _)| is_behind(event)).map(|(event, _)| event.seq);
         let limit = one_step(live)?;
         let Some(stop) = self.toward(live, goal, &[], &limit)? else { return Ok(Stepped::There) };
         let (part, is_executed) = match &stop {

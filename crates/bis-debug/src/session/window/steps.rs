@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use bis_replay::Checkpoint;
+use bis_replay::{Checkpoint, Replica};
 use bis_trace::{
-    event::EventKind,
+    event::{Event, EventKind},
     types::{Addr, EventSeq, Tid},
 };
 
@@ -82,7 +82,7 @@ pub(super) enum Name {
     Event,
     /// It is an arrival at its address.
     Arrival,
-    /// The task of this event is at its place, to which a call of a hook has brought it.
+    /// The task of this event is at its place, to which a call of a hook or an `int3` has brought it.
     Before(EventSeq),
     /// Neither: the next event finds its task there, and has not yet been done.
     None,
@@ -101,11 +101,12 @@ pub(super) enum Part {
 }
 
 impl Part {
-    pub(super) fn of(kind: &EventKind) -> Part {
-        match kind {
+    /// Of the step to this event, which comes next.
+    pub(super) fn of(event: &Event, replica: &Replica<'_>) -> Part {
+        match &event.kind {
             EventKind::SyscallEnter { .. } => Part::Begin,
             EventKind::SyscallExit { .. } => Part::End,
-            kind if is_step(kind) => Part::All,
+            _ if is_step(event, replica) => Part::All,
             _ => Part::None,
         }
     }
