@@ -10,7 +10,7 @@ use bis_trace::{
 };
 use bis_tracee::Stopped;
 
-use crate::{echo::Reader, error::Halt, learnt::How, space::Inherited};
+use crate::{echo::Reader, error::Halt, learnt::How, objects::Mapped, space::Inherited};
 
 /// See the module's text.
 pub trait Host {
@@ -29,11 +29,11 @@ pub trait Host {
     /// Have all these turns come?
     fn have_come(&self, turns: &[Turn]) -> bool;
 
-    /// A turn of this replica's ends. `is_mapped`: its address space still shows the object.
+    /// A turn of this domain's replica ends. `mapped`: does its address space show the object?
     ///
     /// # Errors
     /// Where it was not its turn.
-    fn release(&mut self, turn: Turn, is_mapped: bool) -> io::Result<()>;
+    fn release(&mut self, domain: DomainId, turn: Turn, mapped: Mapped) -> io::Result<()>;
 
     /// The file of a shared object.
     ///

@@ -5,13 +5,7 @@
 //! belongs to the domain that the object came from. This file keeps the books; waiting is
 //! [`crate::job::Board`]'s.
 
-use std::{
-    collections::{HashMap, HashSet},
-    fs::File,
-    io,
-    os::unix::fs::FileExt,
-    sync::Arc,
-};
+use std::{collections::HashMap, fs::File, io, os::unix::fs::FileExt, sync::Arc};
 
 use bis_trace::{
     event::Turn,
@@ -32,34 +26,57 @@ struct Object {
 /// Which domains still need which objects: an object's memory is given back when none does.
 #[derive(Debug, Default)]
 pub(crate) struct Sharers {
-    objects_of: HashMap<DomainId, Vec<ObjectId>>,
+    /// With how often the trace says that the domain has the object.
+    objects_of: HashMap<DomainId, HashMap<ObjectId, usize>>,
     counts: HashMap<ObjectId, usize>,
 }
 
 impl Sharers {
-    /// From (object, domain) pairs; the same one may come again.
+    /// From (object, domain) pairs; the same one comes again where a domain has an object again.
     pub(crate) fn new(shares: impl Iterator<Item = (ObjectId, DomainId)>) -> Sharers {
         let mut sharers = Sharers::default();
-        let pairs: HashSet<(ObjectId, DomainId)> = shares.collect();
-        for (object, domain) in pairs {
-            sharers.objects_of.entry(domain).or_default().push(object);
-            *sharers.counts.entry(object).or_default() += 1;
+        for (object, domain) in shares {
+            let times = sharers.objects_of.entry(domain).or_default().entry(object).or_default();
+            if *times == 0 {
+                *sharers.counts.entry(object).or_default() += 1;
+            }
+            *times += 1;
         }
         sharers
     }
 
     /// The domain has ended: the objects that it was the last to need.
     pub(crate) fn leave(&mut self, domain: DomainId) -> Vec<ObjectId> {
-        let mut objects = self.objects_of.remove(&domain).unwrap_or_default();
-        objects.retain(|object| match self.counts.get_mut(object) {
-            Some(count) => {
-                *count -= 1;
-                *count == 0
-            }
-            None => false,
-        });
-        objects
+        let objects = self.objects_of.remove(&domain).unwrap_or_default();
+        objects.into_keys().filter(|object| self.is_last(*object)).collect()
     }
+
+    /// The domain has unmapped an object. Was it the last to need that? One that has the object more than once,
+    /// by the trace, may need it until its end.
+    pub(crate) fn unmap(&mut self, domain: DomainId, object: ObjectId) -> bool {
+        let Some(objects) = self.objects_of.get_mut(&domain) else { return false };
+        if objects.get(&object) != Some(&1) {
+            return false;
+        }
+        objects.remove(&object);
+        self.is_last(object)
+    }
+
+    /// One domain less needs the object: was it the last?
+    fn is_last(&mut self, object: ObjectId) -> bool {
+        let Some(count) = self.counts.get_mut(&object) else { return false };
+        *count -= 1;
+        *count == 0
+    }
+}
+
+/// Does an address space show an object?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mapped {
+    Now,
+    /// It has shown it.
+    NoMore,
+    Never,
 }
 
 /// The shared objects of a replay.
@@ -223,9 +240,20 @@ mod tests {
         let (a, b) = (DomainId(1), DomainId(2));
         let other = ObjectId(9);
         let mut sharers = Sharers::new([(OBJECT, a), (OBJECT, b), (OBJECT, a), (other, a)].into_iter());
+        assert!(!sharers.unmap(a, OBJECT) && !sharers.unmap(b, other));
         assert_eq!(sharers.leave(a), [other]);
         assert_eq!(sharers.leave(a), []);
         assert_eq!(sharers.leave(b), [OBJECT]);
+    }
+
+    #[test]
+    fn the_last_domain_to_unmap_an_object_gives_it_back() {
+        let (a, b) = (DomainId(1), DomainId(2));
+        let mut sharers = Sharers::new([(OBJECT, a), (OBJECT, b)].into_iter());
+        assert!(!sharers.unmap(b, OBJECT) && !sharers.unmap(b, OBJECT));
+        assert_eq!(sharers.leave(b), []);
+        assert!(sharers.unmap(a, OBJECT));
+        assert_eq!(sharers.leave(a), []);
     }
 
     #[test]

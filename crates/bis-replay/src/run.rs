@@ -16,6 +16,7 @@ use crate::{
     host::Host,
     job::{Class, Held, Slot},
     learnt::How,
+    objects::Mapped,
     process::{Living, Process},
     replica::{Limit, Replica, Stop},
     retry::{self, Retries},
@@ -357,10 +358,16 @@ impl Host for JobHost<'_, '_> {
         self.context.shared.board.have_come(turns)
     }
 
-    fn release(&mut self, turn: Turn, is_mapped: bool) -> io::Result<()> {
+    fn release(&mut self, domain: DomainId, turn: Turn, mapped: Mapped) -> io::Result<()> {
         self.is_entangled = true;
-        let is_over = !is_mapped && self.context.shared.world.is_of_one_domain(turn.object);
-        self.context.shared.board.end_turn(turn, is_over)
+        let shared = self.context.shared;
+        let is_over = match mapped {
+            Mapped::Now => false,
+            _ if shared.world.is_of_one_domain(turn.object) => true,
+            Mapped::NoMore => shared.unmap(domain, turn.object),
+            Mapped::Never => false,
+        };
+        shared.board.end_turn(turn, is_over)
     }
 
     fn object(&self, object: ObjectId) -> io::Result<Arc<File>> {

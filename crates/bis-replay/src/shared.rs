@@ -13,7 +13,7 @@ use std::{
 
 use bis_trace::{
     ReadAhead,
-    types::{DomainId, EventSeq},
+    types::{DomainId, EventSeq, ObjectId},
 };
 use bis_tracee::{
     balance::{self, Balance, Seat},
@@ -142,6 +142,13 @@ impl Shared<'_> {
         if !unneeded.is_empty() {
             self.board.objects(|all| unneeded.into_iter().for_each(|object| all.forget(object)));
         }
+    }
+
+    /// The domain has unmapped an object: will nobody map that any more? In a trace that is not whole, not all who
+    /// do are known.
+    pub(crate) fn unmap(&self, domain: DomainId, object: ObjectId) -> bool {
+        self.world.is_whole()
+            && self.sharers.lock().unwrap_or_else(PoisonError::into_inner).unmap(domain, object)
     }
 
     /// A pause is looked for.

@@ -15,6 +15,7 @@ use crate::{
     error::{Halt, ReplayError},
     host::Host,
     learnt::{How, Learnt},
+    objects::Mapped,
     ours::{ProgramText, TextFiles},
     process::{Living, Process},
     replica::{Limit, Replica, Stop},
@@ -256,8 +257,8 @@ impl Host for Solo<'_> {
         self.company.objects.have_come(turns)
     }
 
-    fn release(&mut self, turn: Turn, is_mapped: bool) -> io::Result<()> {
-        let is_over = !is_mapped && self.world.is_of_one_domain(turn.object);
+    fn release(&mut self, _domain: DomainId, turn: Turn, mapped: Mapped) -> io::Result<()> {
+        let is_over = mapped != Mapped::Now && self.world.is_of_one_domain(turn.object);
         self.company.objects.release(turn, is_over)
     }
 

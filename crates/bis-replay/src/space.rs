@@ -7,7 +7,7 @@
 //! the trace.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     fs::File,
     ops::Range,
     os::unix::{ffi::OsStrExt, fs::FileExt},
@@ -28,6 +28,7 @@ use crate::{
     checkpoint,
     error::{Halt, ReplayError},
     host::Host,
+    objects::Mapped,
     ours::ProgramText,
     task::Hooked,
     world::World,
@@ -91,6 +92,8 @@ pub(crate) struct Space {
     pub is_told_its_core: bool,
     /// Which shared objects it maps, where.
     pub shared: SharedMappings,
+    /// Those that it has unmapped.
+    pub unmapped: HashSet<ObjectId>,
 }
 
 /// Why an effect failed, before it is known where it was.
@@ -176,8 +179,19 @@ pub(crate) fn name_of(effect: &Effect) -> String {
 impl Space {
     pub(crate) fn new(memory: Memory, inherited: Inherited) -> Space {
         let Inherited { open, fork_advice, text, names, brk, hooks, is_told_its_core, shared } = inherited;
-        let hooked_brk = None;
-        Space { memory, open, fork_advice, text, names, brk, hooked_brk, hooks, is_told_its_core, shared }
+        Space {
+            memory,
+            open,
+            fork_advice,
+            text,
+            names,
+            brk,
+            hooked_brk: None,
+            hooks,
+            is_told_its_core,
+            shared,
+            unmapped: HashSet::new(),
+        }
     }
 
     /// Does it map memory that others share with it?
@@ -222,6 +236,15 @@ impl Space {
         }
         self.memory.write(Addr(AREA_BASE), &bytes)?;
         Ok(self.memory.write(Addr(LOG_BASE), &hooked.log)?)
+    }
+
+    /// Does it show this shared object?
+    pub(crate) fn shows(&self, object: ObjectId) -> Mapped {
+        match () {
+            () if self.shared.maps(object) => Mapped::Now,
+            () if self.unmapped.contains(&object) => Mapped::NoMore,
+            () => Mapped::Never,
+        }
     }
 
     /// Where breakpoints catch a task that is about to execute the program's instruction at this address.
@@ -365,6 +388,7 @@ impl Space {
             | Effect::Fork { .. } => unreachable!("not an effect on an address space"),
         }
         for object in self.shared.change(effect) {
+            self.unmapped.insert(object);
             if let Some(fd) = self.open.remove(&Source::Object(object)) {
                 remote.must("close a shared object", libc::SYS_close, [fd.arg(), 0, 0, 0, 0, 0])?;
             }

@@ -118,6 +118,11 @@ impl<'t> World<'t> {
         self.of_one_domain.contains(&object)
     }
 
+    /// Does the trace say all of its domains and of what they share?
+    pub(crate) fn is_whole(&self) -> bool {
+        matches!(self.trace.ended(), Ending::Complete { .. })
+    }
+
     pub fn trace(&self) -> &'t Trace {
         self.trace
     }

@@ -262,7 +262,7 @@ impl Replica<'_> {
         host: &mut dyn Host,
     ) -> Result<Flow, Halt> {
         let release = |turn: &Turn, host: &mut dyn Host| {
-            host.release(*turn, self.space.shared.maps(turn.object))
+            host.release(self.entry.domain, *turn, self.space.shows(turn.object))
                 .map_err(|error| self.inconsistent(seq, error.to_string()))
         };
         let (own, others): (Vec<_>, Vec<_>) = released.iter().partition(|turn| acquired.contains(turn));
