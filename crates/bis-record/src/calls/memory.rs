@@ -26,7 +26,7 @@ use crate::{
     error::{RecordError, Result},
     hooks::NewText,
     space::Key,
-    space::{HeapChange, key_of_mapping, open_mapped, stack_floor, stack_limit},
+    space::{HeapChange, View, content_within, key_of_mapping, open_mapped, stack_floor, stack_limit},
     task::InCall,
 };
 
@@ -410,10 +410,42 @@ impl Domain {
         if old_len > 0 && !keep {
             self.remove_shared(addr, addr + old_len)?;
         }
+        if old_len == 0 && moved.is_empty() {
+            return self.map_second(it.tid, &by, it.outcome);
+        }
         for range in moved {
             self.add_shared(range, false)?;
         }
         self.move_views(it.tid, &by, it.outcome)
+    }
+
+    /// A second mapping has been made of a file's pages that are shared for the kernel and private in replay, because
+    /// nobody changes them through the mapping: replay cannot make one of the other.
+    fn map_second(&mut self, tid: Tid, by: &Move, outcome: &mut Outcome) -> Result<()> {
+        let Move { new_addr: addr, new_len: len, .. } = *by;
+        let end = addr + len;
+        self.remove_views(addr, end);
+        let mappings = maps::read(tid)?;
+        let Some(mapping) = mappings.iter().find(|m| m.start <= addr && addr < m.end) else {
+            let what = format!("the second mapping at {addr:#x} is not there");
+            return Err(RecordError::Bug { tid, what });
+        };
+        let (prot, offset) = (mapping.prot, mapping.offset + (addr - mapping.start));
+        if let Some(view) = self.space.views().parts(by.addr, by.addr + 1).first() {
+            return self.add_second_view(tid, View { start: addr, end, offset, ..*view }, prot, outcome);
+        }
+        let Some(file) = open_mapped(tid, mapping) else {
+            outcome.effects.push(Effect::Map { addr, len, prot, backing: Backing::Anonymous });
+            outcome.writes.extend(content_within(tid, &self.memory, mapping, addr..end)?);
+            return Ok(());
+        };
+        let backing = Backing::File { file: self.session.keep(&file, &mapping.name)?, offset };
+        outcome.effects.push(Effect::Map { addr, len, prot, backing });
+        if prot & PROT_EXEC != 0 {
+            let text = NewText { range: addr..end, offset, prot, file: &file, name: &mapping.name };
+            self.add_text(tid, &text, outcome)?;
+        }
+        Ok(())
     }
 
     pub(super) fn leave_brk(&mut self, it: &mut Exit<'_>) -> Result<()> {

@@ -184,7 +184,7 @@ impl Domain {
         }
     }
 
-    /// A view has grown by this part, and its file has changed before: what replay has there.
+    /// A view has grown by this part, or is new, and its file has changed before: what replay has there.
     fn back(&mut self, tid: Tid, view: View, outcome: &mut Outcome) -> Result<()> {
         let accessible = page_up(view.len);
         let kept = page_up(view.kept_len).min(accessible);
@@ -203,6 +203,24 @@ impl Domain {
         self.refresh(&mut pieces, &mappings, view.addresses(0, accessible), outcome, &mut shown)?;
         self.space.views_mut().add(pieces);
         self.show_all(shown, outcome);
+        Ok(())
+    }
+
+    /// A second mapping of what another view shows.
+    pub(super) fn add_second_view(
+        &mut self,
+        tid: Tid,
+        view: View,
+        prot: u32,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        if view.changed {
+            return self.back(tid, view, outcome);
+        }
+        let (addr, len) = (view.start, view.end - view.start);
+        let backing = Backing::File { file: view.kept, offset: view.offset };
+        outcome.effects.push(Effect::Map { addr, len, prot, backing });
+        self.space.views_mut().add([view]);
         Ok(())
     }
 
