@@ -1,5 +1,5 @@
-# A SIGTRAP that a program's tracer has kept from it changes nothing: a step from there executes the next instruction, and one step back
-# from behind the int3 that has raised it leads to that.
+# A SIGTRAP that a program's tracer has kept from it changes nothing: a step from there executes the next
+# instruction, and one step back from behind the int3 that has raised it leads to that.
 # program: kept_traps.c
 # replay: -f {fork}
 handle SIGSTOP nostop

@@ -1,5 +1,5 @@
-// A child whose parent traces it, and keeps from it what its instructions raise: breakpoints, over which the parent
-// sets it back, one that stays, and a fault that is mended.
+// A child whose parent traces it, and keeps from it what its instructions raise: breakpoints, over which the
+// parent sets it back, one that stays, and a fault that is mended.
 // modes: default no-hooks
 // which: forked
 #include <signal.h>

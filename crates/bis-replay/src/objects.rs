@@ -51,8 +51,8 @@ impl Sharers {
         objects.into_keys().filter(|object| self.is_last(*object)).collect()
     }
 
-    /// The domain has unmapped an object. Was it the last to need that? One that has the object more than once,
-    /// by the trace, may need it until its end.
+    /// The domain has unmapped an object. Was it the last to need that? One that has the object more than
+    /// once, by the trace, may need it until its end.
     pub(crate) fn unmap(&mut self, domain: DomainId, object: ObjectId) -> bool {
         let Some(objects) = self.objects_of.get_mut(&domain) else { return false };
         if objects.get(&object) != Some(&1) {

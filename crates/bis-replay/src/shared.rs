@@ -144,8 +144,8 @@ impl Shared<'_> {
         }
     }
 
-    /// The domain has unmapped an object: will nobody map that any more? In a trace that is not whole, not all who
-    /// do are known.
+    /// The domain has unmapped an object: will nobody map that any more? In a trace that is not whole, not
+    /// all who do are known.
     pub(crate) fn unmap(&self, domain: DomainId, object: ObjectId) -> bool {
         self.world.is_whole()
             && self.sharers.lock().unwrap_or_else(PoisonError::into_inner).unmap(domain, object)

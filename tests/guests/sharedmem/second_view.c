@@ -1,5 +1,6 @@
-// mremap with an old length of 0: a second mapping of the same pages, of memory of its own, of files that it may write, of
-// one that nobody changes, of one that others change while both show it, of a segment; and what the kernel refuses.
+// mremap with an old length of 0: a second mapping of the same pages, of memory of its own, of files that it
+// may write, of one that nobody changes, of one that others change while both show it, of a segment; and what
+// the kernel refuses.
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <sys/shm.h>

@@ -419,8 +419,8 @@ impl Domain {
         self.move_views(it.tid, &by, it.outcome)
     }
 
-    /// A second mapping has been made of a file's pages that are shared for the kernel and private in replay, because
-    /// nobody changes them through the mapping: replay cannot make one of the other.
+    /// A second mapping has been made of a file's pages that are shared for the kernel and private in replay,
+    /// because nobody changes them through the mapping: replay cannot make one of the other.
     fn map_second(&mut self, tid: Tid, by: &Move, outcome: &mut Outcome) -> Result<()> {
         let Move { new_addr: addr, new_len: len, .. } = *by;
         let end = addr + len;

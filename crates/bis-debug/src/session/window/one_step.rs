@@ -33,8 +33,8 @@ fn executes(kind: &EventKind) -> bool {
     }
 }
 
-/// A signal takes effect behind an instruction, which is done where its task is at its place: a call of a hook,
-/// or the `int3` that has raised it.
+/// A signal takes effect behind an instruction, which is done where its task is at its place: a call of a
+/// hook, or the `int3` that has raised it.
 fn is_behind(event: &Event) -> bool {
     let EventKind::Signal(signal) = &event.kind else { return false };
     match signal.point {
