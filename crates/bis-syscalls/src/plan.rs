@@ -147,6 +147,9 @@ const USER_END: u64 = 1 << 56;
 /// Pages that are looked at after an EFAULT, per piece.
 const FAULT_PAGES_MAX: u64 = 1 << 16;
 
+/// How far from a piece's begin it is looked at behind holes, pages.
+const PAGES_NEAR: u64 = 16;
+
 /// The longest of what a call returns some of: names in folders, events of inotify, siginfos.
 const RECORD_MAX: u64 = 300;
 
@@ -167,7 +170,9 @@ impl Plan {
             }
             if ret == -i64::from(EFAULT) && place(i) == piece.home {
                 // The kernel may have stopped anywhere.
-                self.put(&mut found, &pointers, i, 0, readable(piece.home, piece.len, mem));
+                for (offset, len) in readable_parts(piece.home, piece.len, mem) {
+                    self.put(&mut found, &pointers, i, offset, len);
+                }
                 continue;
             }
             let failed = ret < 0;
@@ -318,6 +323,22 @@ fn readable(from: u64, len: u64, mem: &dyn Memory) -> u64 {
     at.min(end) - from
 }
 
+/// The parts that can be read, by their offsets and lengths: the first one, and what lies behind a hole near
+/// the begin. Some calls write the end of a structure first, or a word behind what they could not write.
+fn readable_parts(from: u64, len: u64, mem: &dyn Memory) -> Vec<(u64, u64)> {
+    let near = len.min(PAGES_NEAR << 12);
+    let mut parts = vec![(0, readable(from, len, mem))];
+    let mut at = parts[0].1;
+    while at < near {
+        let next = ((from + at) | 0xfff).saturating_add(1) - from;
+        let len = if next < near { readable(from + next, near - next, mem) } else { 0 };
+        parts.push((next, len));
+        at = next + len;
+    }
+    parts.retain(|(_, len)| *len > 0);
+    parts
+}
+
 /// Why a family's function has no plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stop {
@@ -416,6 +437,13 @@ impl<'a> Builder<'a> {
     pub(crate) fn soften(&mut self, slot: Slot) {
         for piece in self.pieces.iter_mut().filter(|p| p.slot == slot) {
             piece.dir = Dir::InOut;
+        }
+    }
+
+    /// The piece of a slot may have been written whatever the call returns.
+    pub(crate) fn written_always(&mut self, slot: Slot) {
+        for piece in self.pieces.iter_mut().filter(|p| p.slot == slot) {
+            piece.when = When::Always;
         }
     }
 

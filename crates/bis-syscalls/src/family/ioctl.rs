@@ -85,6 +85,7 @@ fn by_type(nr: u32) -> Shape {
     match (nr >> 8 & 0xff, nr & 0xff) {
         // PIDFD_GET_INFO: the structure has grown, and the kernel does go by the size in the request.
         (0xff, 11) if nr >> 30 == 3 => InOut(u64::from(nr >> 16 & 0x3fff)),
+        (0xaa, 0) => Shape::Refuse(ENOTTY, "userfaultfd by its device; as the call"),
         (0xae, _) => Shape::Refuse(ENOTTY, "a virtual machine's memory changes at any time"),
         (0x64, _) => Shape::Slow("a graphics driver's request"),
         _ => Shape::Slow("unknown ioctl request"),

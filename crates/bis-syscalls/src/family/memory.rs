@@ -25,7 +25,7 @@ pub(crate) static ROWS: &[Row] = &[
     call(239, "get_mempolicy", &[out("mode", Fixed(4)), via("nodes", OUT), size("max_node"), ptr("addr"), hex("flags")], Never).plan(get_mempolicy),
     call(256, "migrate_pages", &[int("pid"), size("max_node"), inp("old"), inp("new")], Never),
     call(279, "move_pages", &[int("pid"), size("count"), inp("pages"), inp("nodes"), always("status", N(1, 4)), hex("flags")], Never),
-    call(323, "userfaultfd", &[hex("flags")], Never).refuse(ENOSYS, "page faults that another thread resolves cannot be recorded; as on a kernel without CONFIG_USERFAULTFD"),
+    call(323, "userfaultfd", &[hex("flags")], Never).refuse(ENOSYS, "page faults that another thread resolves cannot be recorded; as on a kernel without CONFIG_USERFAULTFD; a request to /dev/userfaultfd fails with ENOTTY"),
     call(325, "mlock2", &[ptr("addr"), size("len"), hex("flags")], Never),
     call(329, "pkey_mprotect", &[ptr("addr"), size("len"), named("prot", &PROT), int("pkey")], Never).by(Handler::PkeyMprotect),
     call(330, "pkey_alloc", &[hex("flags"), hex("rights")], Never).refuse(ENOSYS, "protection keys are state that replay does not rebuild; as on a kernel without them, and programs go on without"),

@@ -47,6 +47,11 @@ fn recvfrom(b: &mut Builder<'_>) -> Verdict {
     if b.call.u32(3) & MSG_TRUNC != 0 {
         b.soften(Slot::Arg(1));
     }
+    // The kernel finds out that the address's length is negative when it has received (EINVAL).
+    if b.call.args[4] != 0 && b.u32_at(b.call.args[5]).is_some_and(|len| len.cast_signed() < 0) {
+        b.soften(Slot::Arg(1));
+        b.written_always(Slot::Arg(1));
+    }
     Ok(())
 }
 
