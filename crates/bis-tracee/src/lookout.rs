@@ -14,6 +14,7 @@ use bis_trace::types::{Registers, Tid};
 use crate::{
     error::{Result, TraceeError},
     found::{self, Found, FoundError},
+    memory::Memory,
     proc::Fields,
     spawn::{Spawn, SpawnError, spawn},
     sys,
@@ -132,7 +133,9 @@ impl Lookout {
         let Some((status, pid)) = Fields::of(tid).and_then(|s| s.tid("Tgid").map(|pid| (s, pid))) else {
             return Ok(None);
         };
-        let shares = |other: &&Tid| sys::share_memory(tid, **other).unwrap_or(false);
+        let shares = |other: &&Tid| {
+            sys::share_memory(tid, **other).unwrap_or_else(|_| is_seen_by(&asker, **other).unwrap_or(false))
+        };
         let mut sharing = self.tasks.iter().filter(shares);
         let is_alone = sharing.all(|other| Fields::of(*other).and_then(|s| s.tid("Tgid")) == Some(pid));
         let refusal = if !is_alone {
@@ -195,4 +198,19 @@ fn let_go(tid: Tid) -> Result<Option<Tid>> {
     };
     sys::detach_with(tid, signal)?;
     Ok(made)
+}
+/// Does another task have the stopped one's address space, as what it holds tells? For where the kernel has no
+/// kcmp for us, as in many containers: what is written below the stack of one is there for the other.
+fn is_seen_by(stopped: &Stopped, other: Tid) -> Result<bool> {
+    /// Below what a function may use without moving its stack pointer.
+    const BELOW: u64 = 1024;
+    let place = stopped.regs()?.sp() - BELOW;
+    let (own, others) = (Memory::open(stopped.tid())?, Memory::open(other)?);
+    let before = own.read_u64(place)?;
+    let mut is_seen = true;
+    for word in [!before, before] {
+        own.write(place, &word.to_le_bytes())?;
+        is_seen &= others.read_u64(place).is_ok_and(|found| found == word);
+    }
+    Ok(is_seen)
 }

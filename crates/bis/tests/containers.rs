@@ -63,6 +63,7 @@ fn main() {
     add("a_tree_of_programs", "python3", tree_of_programs);
     add("gdb_goes_back", "gdb", gdb_goes_back);
     add("a_running_process", "gcc", running_process);
+    add("a_first_checkpoint_beside_a_process", "gcc", first_checkpoint);
     libtest_mimic::run(&common::arguments(), trials).exit();
 }
 
@@ -173,6 +174,21 @@ fn gdb_goes_back() -> Result<(), Failed> {
         if !gcc.success() || !is_right(&first, "clone with a namespace") || !is_right(&second, "clone3") {
             return Err(shown.into());
         }
+    }
+    place.folder.done();
+    Ok(())
+}
+
+/// Which processes share memory is known although the kernel refuses to compare them.
+fn first_checkpoint() -> Result<(), Failed> {
+    let place = Place::new("first")?;
+    let program = place.folder.path().join("program");
+    common::compile(&common::tree().join("tests/guests/live/beside.c"), &program)?;
+    let mut run = place.inside(common::bis().as_ref());
+    run.arg("run").arg("-o").arg(place.folder.path().join("trace")).arg(&program);
+    let step = place.run(run, "run")?;
+    if step.status != 0 || !step.shown().contains("guest ok") {
+        return Err(step.shown().into());
     }
     place.folder.done();
     Ok(())
