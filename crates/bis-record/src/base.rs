@@ -17,7 +17,7 @@ use bis_trace::{
 use bis_tracee::{
     Memory, Stopped,
     features::Level,
-    filter::Mode,
+    filter::{Mode, Refused},
     image,
     maps::Mapping,
     proc,
@@ -64,7 +64,7 @@ impl Session {
             cwd: options.cwd.as_ref().map(|cwd| c_string(cwd.as_os_str().as_bytes())).transpose()?,
             file_limit: self.file_limit,
             mode,
-            refused: vec![],
+            refused: Refused::default(),
         })
     }
 

@@ -8,7 +8,7 @@ use bis_trace::{
     event::{DomainEntry, Turn},
     types::{DomainId, EventSeq, ObjectId, StandardStream, Tid},
 };
-use bis_tracee::{Stopped, balance::Seat, handover::Parked, image, modes, sys};
+use bis_tracee::{Stopped, balance::Seat, filter::Refused, handover::Parked, image, modes, outer, sys};
 
 use crate::{
     echo::Reader,
@@ -115,7 +115,8 @@ pub(crate) fn empty_process(
     living: &Arc<Living>,
     seat: &Seat,
 ) -> Result<(Stopped, Process), Halt> {
-    let (mut stopped, _) = image::spawn_stub_in("bis-replay", seat, &world.machine.refused)?;
+    let refused = Refused { then: world.machine.refused.clone(), now: outer::known().to_vec() };
+    let (mut stopped, _) = image::spawn_stub_in("bis-replay", seat, refused)?;
     let pid = stopped.as_ref().map(Stopped::tid).expect("a stub is stopped");
     let process = Process::new(pid, living);
     image::make_instructions_fault(&mut stopped, world.machine.cpuid_faulting).map_err(|error| {

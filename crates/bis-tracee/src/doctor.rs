@@ -5,7 +5,7 @@ use std::ffi::CString;
 use bis_trace::types::{Fd, Tid};
 
 use crate::{
-    filter::Mode,
+    filter::{Mode, Refused},
     handover::Parked,
     image,
     memory::Memory,
@@ -35,7 +35,7 @@ fn true_program() -> Spawn {
         cwd: None,
         file_limit: None,
         mode: Mode::Record,
-        refused: vec![],
+        refused: Refused::default(),
     }
 }
 

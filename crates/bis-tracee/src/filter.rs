@@ -9,8 +9,11 @@
 //! Before a recording, where a program runs by itself until it asks for its first checkpoint: only the call
 //! that is bis's own stops. Both filters stand then; of two that say the same, the later one's word counts.
 //!
-//! In replay, calls that a filter from outside has refused when they were recorded ([`Refusal`]) are refused by
-//! ours, with the same error: they have no events. Not those of bis's own.
+//! In replay, calls that a filter from outside has refused when they were recorded are refused by ours, with the
+//! same error: they have no events. Those that a filter from outside refuses now, and did not then, have events;
+//! of an error and a stop the kernel would take the error, so ours has a trap for them, which is stronger, and
+//! which a tracer sees as a signal ([`crate::task`] tells of it as of any other call's entry). Calls of bis's own
+//! are in neither.
 //!
 //! A call of the 32-bit table (`int 0x80`) stops wherever it is made from: bis makes none of its own that
 //! way.
@@ -40,6 +43,15 @@ impl Instruction {
     }
 }
 
+/// The calls that a filter from outside refuses.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Refused {
+    /// Where they were recorded.
+    pub then: Vec<Refusal>,
+    /// Where they are replayed.
+    pub now: Vec<Refusal>,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     /// Until the program asks for something that is bis's own.
@@ -55,6 +67,7 @@ const JUMP: u16 = (libc::BPF_JMP | libc::BPF_JA) as u16;
 const AND: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
+const TRAP: u32 = libc::SECCOMP_RET_TRAP;
 const REFUSE: u32 = libc::SECCOMP_RET_ERRNO;
 const TRACE: u32 = libc::SECCOMP_RET_TRACE;
 const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
@@ -89,25 +102,27 @@ fn low(addr: u64) -> u32 {
     u32::try_from(addr).expect("the agent lies below 4 GiB")
 }
 
-/// Answers these calls as they were answered, but for those that are made from the agent's page.
-fn refuse(refused: &[Refusal]) -> Vec<Instruction> {
+/// What is done about a call that is refused, unless others do it.
+fn rule(Refusal { nr, when, .. }: &Refusal, answer: u32) -> Vec<Instruction> {
     let argument = |arg: u8| load(ARGS + 8 * u32::from(arg));
-    let rules: Vec<Instruction> = refused
-        .iter()
-        .flat_map(|Refusal { nr, when, errno }| {
-            let refuse = give(REFUSE | u32::from(*errno));
-            match *when {
-                When::Always => vec![load(NR), must_equal(*nr, 1), refuse],
-                When::Equal { arg, word } => {
-                    vec![load(NR), must_equal(*nr, 3), argument(arg), must_equal(word, 1), refuse]
-                }
-                When::HasBits { arg, bits } => {
-                    let any = Instruction { code: JUMP_IF_ANY, jump_true: 0, jump_false: 1, k: bits };
-                    vec![load(NR), must_equal(*nr, 3), argument(arg), any, refuse]
-                }
-            }
-        })
-        .collect();
+    let answer = give(answer);
+    match *when {
+        When::Always => vec![load(NR), must_equal(*nr, 1), answer],
+        When::Equal { arg, word } => {
+            vec![load(NR), must_equal(*nr, 3), argument(arg), must_equal(word, 1), answer]
+        }
+        When::HasBits { arg, bits } => {
+            let any = Instruction { code: JUMP_IF_ANY, jump_true: 0, jump_false: 1, k: bits };
+            vec![load(NR), must_equal(*nr, 3), argument(arg), any, answer]
+        }
+    }
+}
+
+/// The rules for calls that are refused, but for those that are made from the agent's page.
+fn refuse(refused: &Refused) -> Vec<Instruction> {
+    let then = refused.then.iter().flat_map(|refusal| rule(refusal, REFUSE | u32::from(refusal.errno)));
+    let now = refused.now.iter().flat_map(|refusal| rule(refusal, TRAP));
+    let rules: Vec<Instruction> = then.chain(now).collect();
     if rules.is_empty() {
         return rules;
     }
@@ -123,8 +138,8 @@ fn refuse(refused: &[Refusal]) -> Vec<Instruction> {
     [ours, rules].concat()
 }
 
-/// The filter of a mode; where it is that of replay, these calls are refused.
-pub fn program(mode: Mode, refused: &[Refusal]) -> Vec<Instruction> {
+/// The filter of a mode; that of replay knows which calls are refused.
+pub fn program(mode: Mode, refused: &Refused) -> Vec<Instruction> {
     match mode {
         Mode::Watch => vec![
             load(ARCH),
@@ -208,7 +223,7 @@ mod tests {
 
     fn check(mode: Mode, nr: u32, arch: u32, ip: u64, expected: u32) {
         assert_eq!(
-            run(&program(mode, &[]), nr, arch, ip, [0; 6]),
+            run(&program(mode, &Refused::default()), nr, arch, ip, [0; 6]),
             expected,
             "{mode:?} {nr} {arch:#x} {ip:#x}"
         );
@@ -253,14 +268,18 @@ mod tests {
     }
 
     #[test]
-    fn replay_refuses_what_was_refused_and_nothing_of_ours() {
-        let refused = [
+    fn replay_refuses_what_was_refused_and_sees_what_was_not_but_nothing_of_ours() {
+        let then = vec![
             Refusal { nr: 435, when: When::Always, errno: 38 },
             Refusal { nr: 135, when: When::Equal { arg: 0, word: 0x4_0000 }, errno: 1 },
             Refusal { nr: 56, when: When::HasBits { arg: 0, bits: 0x1000_0000 }, errno: 1 },
             Refusal { nr: 16, when: When::Equal { arg: 1, word: 0x5412 }, errno: 13 },
         ];
-        let program = program(Mode::Replay, &refused);
+        let now = vec![
+            Refusal { nr: 435, when: When::Always, errno: 1 },
+            Refusal { nr: 272, when: When::Always, errno: 1 },
+        ];
+        let program = program(Mode::Replay, &Refused { then, now });
         let at = |nr: u32, ip: u64, args: [u64; 2]| {
             run(&program, nr, AUDIT_ARCH_X86_64, ip, [args[0], args[1], 0, 0, 0, 0])
         };
@@ -272,10 +291,12 @@ mod tests {
             assert_eq!(at(56, ip, [17, 0]), TRACE);
             assert_eq!(at(16, ip, [0, 0x5412]), REFUSE | 13);
             assert_eq!(at(16, ip, [0x5412, 0]), TRACE);
+            assert_eq!(at(272, ip, [0, 0]), TRAP);
             assert_eq!(at(0, ip, [0, 0]), TRACE);
         }
         for ip in [UNTRACED_SYSCALL_END, SERIES_SYSCALL_END, ROW_SYSCALL_END] {
             assert_eq!(at(435, ip, [0, 0]), TRACE);
+            assert_eq!(at(272, ip, [0, 0]), TRACE);
             assert_eq!(at(135, ip, [0x4_0000, 0]), TRACE);
         }
         assert_eq!(at(34, PARK_END, [0, 0]), ALLOW);

@@ -18,7 +18,7 @@ use bis_trace::types::{Addr, PAGE, Registers, Tid};
 use crate::{
     address_limit,
     error::TraceeError,
-    filter::{self, Mode},
+    filter::{self, Mode, Refused},
     image,
     maps::{self, Mapping},
     memory::Memory,
@@ -465,7 +465,7 @@ fn bind(slot: &mut Option<Stopped>, memory: &Memory, page: Addr) -> Result<Addr,
     remote.call(libc::SYS_personality, [fixed, 0, 0, 0, 0, 0])?;
     // It may be that the processor cannot.
     remote.call(libc::SYS_arch_prctl, [image::ARCH_CPUID_SET, 0, 0, 0, 0, 0])?;
-    let instructions = filter::program(Mode::Record, &[]);
+    let instructions = filter::program(Mode::Record, &Refused::default());
     let mut bytes = vec![0u8; 16];
     bytes[..2].copy_from_slice(&u16::try_from(instructions.len()).unwrap_or(0).to_le_bytes());
     bytes[8..].copy_from_slice(&(page + 16).0.to_le_bytes());

@@ -129,7 +129,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        filter::Mode,
+        filter::{Mode, Refused},
         image,
         memory::Memory,
         spawn::{Program, Spawn, spawn},
@@ -146,7 +146,7 @@ mod tests {
             cwd: None,
             file_limit: None,
             mode: Mode::Record,
-            refused: vec![],
+            refused: Refused::default(),
         })
         .unwrap();
         let memory = Memory::open(stopped.tid()).unwrap();

@@ -1,10 +1,7 @@
 //! Preparing a fresh address space: what the recorder does after every exec, and how the replayer gets an
 //! empty one.
 
-use bis_trace::{
-    event::Refusal,
-    types::{Addr, Signal},
-};
+use bis_trace::types::{Addr, Signal};
 use std::{ffi::CString, os::unix::fs::FileExt, sync::OnceLock};
 
 use bis_agent::{
@@ -17,13 +14,13 @@ use crate::{
     area::Area,
     balance::Seat,
     error::{Result, TraceeError},
-    filter::Mode,
+    filter::{Mode, Refused},
     maps,
     memory::Memory,
     remote::{Planned, Remote},
     spawn::{Program, Spawn, SpawnError, spawn_in},
     sys,
-    task::Stopped,
+    task::{self, Stopped},
     vdso,
 };
 
@@ -146,18 +143,18 @@ pub fn set_tsc(slot: &mut Option<Stopped>, faults: bool) -> Result<()> {
 /// # Errors
 /// As [`spawn_in`].
 pub fn spawn_stub(name: &str) -> Result<(Option<Stopped>, Memory), SpawnError> {
-    spawn_stub_in(name, &Seat::default(), &[])
+    spawn_stub_in(name, &Seat::default(), Refused::default())
 }
 
 /// Starts the replayer's stub: a process whose address space holds the agent only, which may make no system
-/// call but the supervisor's. It is the seat's runner at once. These calls are refused, but for ours.
+/// call but the supervisor's. It is the seat's runner at once. Of its calls, these are refused.
 ///
 /// # Errors
 /// As [`spawn_in`].
 pub fn spawn_stub_in(
     name: &str,
     seat: &Seat,
-    refused: &[Refusal],
+    refused: Refused,
 ) -> Result<(Option<Stopped>, Memory), SpawnError> {
     let file = sys::memfd(c"bis-stub").map_err(SpawnError::Fork)?;
     let file = std::fs::File::from(file);
@@ -170,8 +167,11 @@ pub fn spawn_stub_in(
         cwd: None,
         file_limit: None,
         mode: Mode::Replay,
-        refused: refused.to_vec(),
+        refused,
     };
+    if !stub.refused.now.is_empty() {
+        task::see_trapped_calls();
+    }
     let stopped = spawn_in(stub, seat)?;
     let tid = stopped.tid();
     let memory = Memory::open(tid)?;

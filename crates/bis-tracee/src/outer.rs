@@ -3,12 +3,16 @@
 //! Of all filters of a task the kernel takes the strictest answer (seccomp(2)), and an error is stricter than
 //! a stop. So what a container refuses never comes to us: the program gets an error for a call that is nowhere
 //! in the trace, and a replay on another machine, where nobody refuses it, would find a call that was not
-//! recorded. So the trace says which calls those are, and the filter of replay refuses them, too.
+//! recorded. So the trace says which calls those are, and the filter of replay refuses them, too. And what a
+//! container refuses where a trace is replayed, and nobody has where it was recorded, must come to us all the
+//! same ([`crate::filter`]).
 //!
 //! No filter can be read without privileges. They are asked instead, in a process of our own whose filter stops
 //! each call: a call that stops there would have been let through, and is skipped; what does not stop was
 //! refused. Nothing is ever executed. Filters look at arguments too, so those that are known for that are asked
 //! with the ones that containers refuse.
+
+use std::sync::OnceLock;
 
 use bis_agent::{UNTRACED_SYSCALL, UNTRACED_SYSCALL_END};
 use bis_trace::{
@@ -67,6 +71,12 @@ pub fn has_more(status: &Fields) -> bool {
     let count = |status: &Fields| status.text("Seccomp_filters").map(str::to_owned);
     let ours = Fields::of(ours::process_id()).and_then(|ours| count(&ours));
     is_filtered(status) && (status.text("Seccomp") != Some("2") || ours.is_none() || count(status) != ours)
+}
+
+/// The calls that it refuses, asked for once; none where they could not be asked.
+pub fn known() -> &'static [Refusal] {
+    static KNOWN: OnceLock<Vec<Refusal>> = OnceLock::new();
+    KNOWN.get_or_init(|| refusals().unwrap_or_default())
 }
 
 /// The calls that it refuses; none where there is no filter.

@@ -461,7 +461,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        filter::Mode,
+        filter::{Mode, Refused},
         image,
         spawn::{Program, Spawn, spawn},
         task::Undisturbed,
@@ -486,7 +486,7 @@ mod tests {
             cwd: None,
             file_limit: None,
             mode: Mode::Record,
-            refused: vec![],
+            refused: Refused::default(),
         };
         let stopped = spawn(spec).unwrap();
         let memory = Memory::open(stopped.tid()).unwrap();
@@ -593,7 +593,7 @@ mod tests {
             cwd: None,
             file_limit: None,
             mode: Mode::Record,
-            refused: vec![],
+            refused: Refused::default(),
         })
         .unwrap();
         let (tid, regs, mask) = (stopped.tid(), stopped.regs().unwrap(), stopped.sigmask().unwrap());

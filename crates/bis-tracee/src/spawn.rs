@@ -18,13 +18,12 @@ use std::{
     thread,
 };
 
-use bis_trace::event::Refusal;
 use bis_trace::types::{Signal, Tid};
 
 use crate::{
     balance::Seat,
     error::{Result, TraceeError},
-    filter::{self, Mode},
+    filter::{self, Mode, Refused},
     ours, sys,
     task::{self, Resume, Running, Status, Stopped},
 };
@@ -46,8 +45,8 @@ pub struct Spawn {
     /// The limit of open files that the program gets; none: ours.
     pub file_limit: Option<libc::rlimit>,
     pub mode: Mode,
-    /// Where the mode is that of replay, the calls that are refused.
-    pub refused: Vec<Refusal>,
+    /// For the mode of replay.
+    pub refused: Refused,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -450,7 +449,15 @@ mod tests {
     }
 
     fn spec(path: CString, argv: Vec<CString>, mode: Mode) -> Spawn {
-        Spawn { program: Program::Path(path), argv, envp: vec![], cwd: None, file_limit: None, mode }
+        Spawn {
+            program: Program::Path(path),
+            argv,
+            envp: vec![],
+            cwd: None,
+            file_limit: None,
+            mode,
+            refused: Refused::default(),
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,
     fmt, io,
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
@@ -79,6 +80,29 @@ impl fmt::Display for Status {
     }
 }
 
+/// Whether calls that a filter of ours has a trap for are told of as calls.
+static SEES_TRAPPED: AtomicBool = AtomicBool::new(false);
+
+/// From now on, a call that a filter of ours has a trap for is told of as the entry of a call: for replay, where
+/// no filter is the program's own.
+pub fn see_trapped_calls() {
+    SEES_TRAPPED.store(true, Ordering::Relaxed);
+}
+
+/// Is the signal SIGSYS, at which the task stands, the trap of such a call? Its registers are made those of the
+/// call's entry (the kernel has put the number back where the result comes to be).
+fn is_trapped_call(tid: Tid) -> bool {
+    const SYS_SECCOMP: i32 = 1;
+    if !SEES_TRAPPED.load(Ordering::Relaxed) {
+        return false;
+    }
+    let mut stopped = Stopped::adopt(tid);
+    let is_trap = stopped.siginfo().is_ok_and(|info| SigInfo(info).code() == SYS_SECCOMP);
+    let Some(regs) = stopped.regs().ok().filter(|_| is_trap) else { return false };
+    let rax = i64::from(-libc::ENOSYS).cast_unsigned();
+    stopped.set_regs(&Registers { orig_rax: regs.rax, rax, ..regs }).is_ok()
+}
+
 /// A signal number out of a wait status or a siginfo; the kernel has 1..=64.
 fn signal(number: i32) -> Signal {
     Signal(u8::try_from(number).unwrap_or(0))
@@ -115,6 +139,7 @@ fn decode(tid: Tid, status: i32) -> Status {
             libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => Status::GroupStop(signal(stop)),
             _ => Status::Trap,
         },
+        _ if stop == libc::SIGSYS && is_trapped_call(tid) => Status::Seccomp,
         _ if stop == libc::SIGTRAP | 0x80 => Status::Syscall,
         _ => Status::Signal(signal(stop)),
     }
@@ -379,7 +404,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        filter::Mode,
+        filter::{Mode, Refused},
         spawn::{Program, Spawn, spawn},
     };
 
@@ -393,7 +418,7 @@ mod tests {
             cwd: None,
             file_limit: None,
             mode: Mode::Record,
-            refused: vec![],
+            refused: Refused::default(),
         })
         .unwrap()
     }

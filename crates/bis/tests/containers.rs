@@ -1,5 +1,6 @@
 //! Recordings in a container that refuses calls by a seccomp filter, as Docker does without options: each program
-//! of `tests/containers` natively, recorded, and replayed, in there and outside.
+//! of `tests/containers` natively, recorded, and replayed, in there and outside; and recorded outside and replayed
+//! in there.
 //!
 //! Whatever the container answers is the program's output, which is the same each time. Nobody sees the calls
 //! that it refuses, and they are in no event. Addresses are random in there, because turning that off is refused.
@@ -128,12 +129,30 @@ impl Place {
     }
 }
 
+impl Place {
+    /// Recorded outside, where nothing is refused, and replayed in the container.
+    fn out_and_in(&self, program: &Path, flags: &[&str]) -> Result<(), Failed> {
+        let trace = self.folder.path().join("from-outside");
+        let record = common::record_command(&trace, flags, &[program.as_os_str()], self.folder.path());
+        let record = self.run(record, "record-outside")?;
+        let mut inside = self.inside(common::bis().as_ref());
+        inside.args(["replay", "-a"]).arg(&trace);
+        let inside = self.run(inside, "replay-inside")?;
+        if inside.status != 0 || inside.stdout != record.stdout {
+            let steps = format!("{}\nrecorded outside\n{}", inside.shown(), record.shown());
+            return Err(format!("replayed inside: status {}\n{steps}", inside.status).into());
+        }
+        Ok(())
+    }
+}
+
 fn in_and_out(source: &Path, flags: &[&str], is_same: bool) -> Result<(), Failed> {
     let name = source.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
     let place = Place::new(name)?;
     let program = place.folder.path().join(name);
     common::compile(source, &program)?;
     place.all_alike(&[program.to_str().unwrap_or_default()], flags, is_same)?;
+    place.out_and_in(&program, flags)?;
     place.folder.done();
     Ok(())
 }

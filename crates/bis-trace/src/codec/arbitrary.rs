@@ -8,7 +8,7 @@ use crate::{
     event::{
         Backing, Base, CLONED_BYTES_MAX, Cloned, DomainEntry, Echo, Effect, Event, EventKind, FileEntry,
         Insn, Kept, Lapse, Machine, MemWrite, Meta, Outcome, Pause, PausePlace, RangeSum, Refusal,
-        SignalEvent, SignalPoint, Start, TaskEnd, Turn,
+        SignalEvent, SignalPoint, Start, TaskEnd, Turn, When,
     },
     ours::{Area, AreaKind, DenseText, Diverted, Fault, Guard, Ours, Patch, PatchSet, PatchedText, Pool},
     types::{Addr, DomainId, EventSeq, FileId, ObjectId, Registers, Signal, StandardStream, Tid},
