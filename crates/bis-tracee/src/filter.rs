@@ -9,11 +9,11 @@
 //! Before a recording, where a program runs by itself until it asks for its first checkpoint: only the call
 //! that is bis's own stops. Both filters stand then; of two that say the same, the later one's word counts.
 //!
-//! In replay, calls that a filter from outside has refused when they were recorded are refused by ours, with the
-//! same error: they have no events. Those that a filter from outside refuses now, and did not then, have events;
-//! of an error and a stop the kernel would take the error, so ours has a trap for them, which is stronger, and
-//! which a tracer sees as a signal ([`crate::task`] tells of it as of any other call's entry). Calls of bis's own
-//! are in neither.
+//! In replay, calls that a filter from outside has refused when they were recorded are refused by ours, with
+//! the same error: they have no events. Those that a filter from outside refuses now, and did not then, have
+//! events; of an error and a stop the kernel would take the error, so ours has a trap for them, which is
+//! stronger, and which a tracer sees as a signal ([`crate::task`] tells of it as of any other call's entry).
+//! Calls of bis's own are in neither.
 //!
 //! A call of the 32-bit table (`int 0x80`) stops wherever it is made from: bis makes none of its own that
 //! way.

@@ -199,8 +199,8 @@ fn let_go(tid: Tid) -> Result<Option<Tid>> {
     sys::detach_with(tid, signal)?;
     Ok(made)
 }
-/// Does another task have the stopped one's address space, as what it holds tells? For where the kernel has no
-/// kcmp for us, as in many containers: what is written below the stack of one is there for the other.
+/// Does another task have the stopped one's address space, as what it holds tells? For where the kernel has
+/// no kcmp for us, as in many containers: what is written below the stack of one is there for the other.
 fn is_seen_by(stopped: &Stopped, other: Tid) -> Result<bool> {
     /// Below what a function may use without moving its stack pointer.
     const BELOW: u64 = 1024;

@@ -1,16 +1,16 @@
 //! The calls that a seccomp filter from outside refuses: a container's, under which bis runs.
 //!
 //! Of all filters of a task the kernel takes the strictest answer (seccomp(2)), and an error is stricter than
-//! a stop. So what a container refuses never comes to us: the program gets an error for a call that is nowhere
-//! in the trace, and a replay on another machine, where nobody refuses it, would find a call that was not
-//! recorded. So the trace says which calls those are, and the filter of replay refuses them, too. And what a
-//! container refuses where a trace is replayed, and nobody has where it was recorded, must come to us all the
-//! same ([`crate::filter`]).
+//! a stop. So what a container refuses never comes to us: the program gets an error for a call that is
+//! nowhere in the trace, and a replay on another machine, where nobody refuses it, would find a call that was
+//! not recorded. So the trace says which calls those are, and the filter of replay refuses them, too. And
+//! what a container refuses where a trace is replayed, and nobody has where it was recorded, must come to us
+//! all the same ([`crate::filter`]).
 //!
-//! No filter can be read without privileges. They are asked instead, in a process of our own whose filter stops
-//! each call: a call that stops there would have been let through, and is skipped; what does not stop was
-//! refused. Nothing is ever executed. Filters look at arguments too, so those that are known for that are asked
-//! with the ones that containers refuse.
+//! No filter can be read without privileges. They are asked instead, in a process of our own whose filter
+//! stops each call: a call that stops there would have been let through, and is skipped; what does not stop
+//! was refused. Nothing is ever executed. Filters look at arguments too, so those that are known for that are
+//! asked with the ones that containers refuse.
 
 use std::sync::OnceLock;
 

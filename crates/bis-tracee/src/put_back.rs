@@ -1,10 +1,10 @@
 //! Memory that a process puts back by itself: it compares what it holds with what it is to hold, writes what
 //! differs, and notes it.
 //!
-//! From outside, the kernel looks up and copies each page of the process for us to compare, and looks up those
-//! again that are written. The process itself needs neither, so half of the work is left: to read what memory
-//! is to hold, from a copy of the process, into [`Room`]s that the process and we have mapped. While it
-//! works on one room, others are filled.
+//! From outside, the kernel looks up and copies each page of the process for us to compare, and looks up
+//! those again that are written. The process itself needs neither, so half of the work is left: to read what
+//! memory is to hold, from a copy of the process, into [`Room`]s that the process and we have mapped. While
+//! it works on one room, others are filled.
 
 use std::{fs::File, io, mem, ops::Range, os::fd::AsRawFd as _, ptr, sync::Arc};
 

@@ -83,14 +83,14 @@ impl fmt::Display for Status {
 /// Whether calls that a filter of ours has a trap for are told of as calls.
 static SEES_TRAPPED: AtomicBool = AtomicBool::new(false);
 
-/// From now on, a call that a filter of ours has a trap for is told of as the entry of a call: for replay, where
-/// no filter is the program's own.
+/// From now on, a call that a filter of ours has a trap for is told of as the entry of a call: for replay,
+/// where no filter is the program's own.
 pub fn see_trapped_calls() {
     SEES_TRAPPED.store(true, Ordering::Relaxed);
 }
 
-/// Is the signal SIGSYS, at which the task stands, the trap of such a call? Its registers are made those of the
-/// call's entry (the kernel has put the number back where the result comes to be).
+/// Is the signal SIGSYS, at which the task stands, the trap of such a call? Its registers are made those of
+/// the call's entry (the kernel has put the number back where the result comes to be).
 fn is_trapped_call(tid: Tid) -> bool {
     const SYS_SECCOMP: i32 = 1;
     if !SEES_TRAPPED.load(Ordering::Relaxed) {

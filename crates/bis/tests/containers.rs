@@ -1,9 +1,10 @@
-//! Recordings in a container that refuses calls by a seccomp filter, as Docker does without options: each program
-//! of `tests/containers` natively, recorded, and replayed, in there and outside; and recorded outside and replayed
-//! in there.
+//! Recordings in a container that refuses calls by a seccomp filter, as Docker does without options: each
+//! program of `tests/containers` natively, recorded, and replayed, in there and outside; and recorded outside
+//! and replayed in there.
 //!
 //! Whatever the container answers is the program's output, which is the same each time. Nobody sees the calls
-//! that it refuses, and they are in no event. Addresses are random in there, because turning that off is refused.
+//! that it refuses, and they are in no event. Addresses are random in there, because turning that off is
+//! refused.
 //!
 //! Ignored where gcc is missing, and the debugger's case where gdb is.
 
@@ -92,8 +93,8 @@ impl Place {
         common::run(command, what, self.folder.path(), None, LIMIT)
     }
 
-    /// Recorded with these flags and replayed in the container, and replayed outside: with the native status, and
-    /// with the native output where that is the same each time.
+    /// Recorded with these flags and replayed in the container, and replayed outside: with the native status,
+    /// and with the native output where that is the same each time.
     fn all_alike(&self, program: &[&str], flags: &[&str], is_same: bool) -> Result<PathBuf, Failed> {
         let trace = self.folder.path().join("trace");
         let [first, rest @ ..] = program else { return Err("no program".into()) };
