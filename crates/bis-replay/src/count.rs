@@ -86,8 +86,9 @@ impl Replica<'_> {
                 seek
             }
         };
+        let repeated = self.repeated_at(pause);
         let place = loop {
-            let place = match self.go(task, who, host, limit)? {
+            let place = match self.go_to_look(task, who, (pause, repeated), host, limit)? {
                 Gone::Place(place) => place,
                 Gone::Stopped(stop) => {
                     *slot = Some(seek);

@@ -158,8 +158,10 @@ impl Seek {
         was_checked: bool,
     ) -> Result<Seek, TraceeError> {
         let regs = task.regs()?;
-        if regs.rip == pause.regs.rip {
-            let flag = if was_checked { RESUME } else { 0 };
+        // What a search before has left of the flag goes, too: a hypervisor that executes an instruction for
+        // the task (cpuid) may leave it set behind that, where this place may be.
+        let flag = if regs.rip == pause.regs.rip && was_checked { RESUME } else { 0 };
+        if regs.eflags & RESUME != flag {
             task.set_regs(&Registers { eflags: regs.eflags & !RESUME | flag, ..regs })?;
         }
         task.own_watches = vec![Watch::execute(pause.regs.ip())];

@@ -27,7 +27,7 @@ const RECENT_MAX: usize = 5;
 
 /// The trap and the resume flag of eflags: they belong to whoever traces.
 const TRAP_FLAG: u64 = 0x100;
-const RESUME_FLAG: u64 = 0x1_0000;
+pub(crate) const RESUME_FLAG: u64 = 0x1_0000;
 
 /// A task of a replica: always stopped while nobody runs it.
 #[derive(Debug)]

@@ -38,8 +38,7 @@ impl Replica<'_> {
             return Ok(Gone::Stopped(Stop::Interrupted));
         }
         let mut lifted = self.leave_told(task)?;
-        let (ours, guarded) = (task.ours, task.guarded.clone());
-        self.traps.arm(&self.space.memory, || mappings_of_program(ours, &guarded))?;
+        self.arm(task)?;
         if let Some(addr) = lifted {
             self.traps.lift(&self.space.memory, addr)?;
         }
@@ -83,6 +82,12 @@ impl Replica<'_> {
             };
             return Ok(Gone::Stopped(stop));
         }
+    }
+
+    /// Puts the driver's breakpoints into memory.
+    pub(super) fn arm(&mut self, task: &Task) -> Result<(), Halt> {
+        let mappings = || mappings_of_program(task.ours, &task.guarded);
+        Ok(self.traps.arm(&self.space.memory, mappings)?)
     }
 
     /// The task stands where it goes on from: past what the driver was told of there, and past code of ours.

@@ -7,7 +7,7 @@ use bis_trace::{
 };
 use bis_tracee::place;
 
-use super::{Going, Gone, Reach, Search};
+use super::{Going, Gone, Reach, Search, rounds::Repeated};
 use crate::{
     divergence::{Leave, compare},
     error::Halt,
@@ -21,6 +21,8 @@ use crate::{
 struct Wanted<'a> {
     who: Who,
     pause: &'a Pause,
+    /// The instruction there, if it repeats itself.
+    repeated: Option<Repeated>,
     /// The log that is consumed at the place.
     hooked: Option<&'a Hooked>,
     /// As in [`How::loose`](crate::learnt::How::loose).
@@ -91,7 +93,8 @@ impl Replica<'_> {
             return Err(self.inconsistent(who.seq, "a place is looked for in two ways".into()));
         };
         let (hooked, loose) = (hooked.as_ref(), how.loose);
-        let mut wanted = Wanted { who, pause, hooked, loose, skips, passed, looked_at, in_vain };
+        let repeated = self.repeated_at(pause);
+        let mut wanted = Wanted { who, pause, repeated, hooked, loose, skips, passed, looked_at, in_vain };
         if slot.is_none() {
             host.begin_pause(self.entry.domain, who.seq);
             *wanted.skips = how.skips;
@@ -104,7 +107,8 @@ impl Replica<'_> {
         }
         // A source that steps needs a debug register, too.
         let is_room = self.traps.watches().is_empty() || self.world.ticks.kind() != TickKind::Stepping;
-        let may_jump = !how.no_jump && is_room;
+        // A jump would see a task in front of the first round alone.
+        let may_jump = !how.no_jump && is_room && repeated.is_none();
         let Some(mut seek) = self.begin_seek(task, &mut wanted, slot.take(), may_jump)? else {
             host.end_pause(self.entry.domain);
             return Ok(Reach::There);
@@ -171,7 +175,7 @@ impl Replica<'_> {
         host: &mut dyn Host,
         limit: &Limit<'_>,
     ) -> Result<Sought, Halt> {
-        let (who, pause) = (wanted.who, wanted.pause);
+        let (who, pause, repeated) = (wanted.who, wanted.pause, wanted.repeated);
         if limit.step {
             seek.stand_aside(task, &self.space.memory, pause)?;
         }
@@ -180,7 +184,7 @@ impl Replica<'_> {
         let mut last = None;
         loop {
             let gone = match leaving {
-                None => self.go(task, who, host, limit)?,
+                None => self.go_to_look(task, who, (pause, repeated), host, limit)?,
                 Some(_) => self.go(task, who, host, &Limit { step: true, ..Limit::default() })?,
             };
             let place = match (gone, leaving.take()) {

@@ -5,24 +5,44 @@
 //! all rounds at once, to the instruction behind, where rcx says how many there were. If an arrival in
 //! between is wanted, rcx is made so much smaller beforehand, and what was taken from it is put back when
 //! those rounds are over.
+//!
+//! A pause may be in front of a round that is not the first: a tracer of the recorded program's steps it, or
+//! stops it, in the middle of such an instruction. The debug register of a search stops a task in front of
+//! the first round alone, so from there it makes as many rounds as are missing ([`Replica::go_to_look`]).
 
-use bis_trace::types::{Addr, Registers};
+use std::ops::Range;
+
+use bis_trace::{
+    event::Pause,
+    types::{Addr, Registers},
+};
 use bis_tracee::ticks;
 use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
 
+use super::Gone;
 use crate::{
+    divergence::{Leave, compare},
     error::Halt,
-    replica::{Limit, Replica},
-    task::{Found, Place, Run, Task},
+    host::Host,
+    replica::{Limit, Replica, Stop, Who},
+    task::{Found, Place, RESUME_FLAG, Run, Task},
 };
 
-/// `EFLAGS.ZF`.
+/// `EFLAGS.ZF` and `EFLAGS.DF`; and what a comparison changes.
 const ZERO_FLAG: u64 = 1 << 6;
+const DIRECTION_FLAG: u64 = 1 << 10;
+const STATUS_FLAGS: u64 = 0x8d5;
 
 /// A string instruction that repeats itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Repeated {
+pub(crate) struct Repeated {
     len: u64,
+    /// What a round moves on by, bytes, and which of rsi and rdi.
+    unit: u64,
+    moves_rsi: bool,
+    moves_rdi: bool,
+    /// It loads rax.
+    loads: bool,
     /// Another round comes only while the zero flag is this; none: that is the same to it.
     while_zero: Option<bool>,
     /// It counts in the whole of rcx.
@@ -30,14 +50,15 @@ struct Repeated {
 }
 
 impl Repeated {
-    fn of(code: &[u8]) -> Option<Repeated> {
-        let instruction = Decoder::new(64, code, DecoderOptions::NONE).decode();
+    fn of(bits: u32, code: &[u8]) -> Option<Repeated> {
+        let instruction = Decoder::new(bits, code, DecoderOptions::NONE).decode();
         let (is_while_equal, is_while_other) = (instruction.has_rep_prefix(), instruction.has_repne_prefix());
         if !instruction.is_string_instruction() || !(is_while_equal || is_while_other) {
             return None;
         }
+        let mnemonic = instruction.mnemonic();
         let compares = matches!(
-            instruction.mnemonic(),
+            mnemonic,
             Mnemonic::Cmpsb
                 | Mnemonic::Cmpsw
                 | Mnemonic::Cmpsd
@@ -47,13 +68,44 @@ impl Repeated {
                 | Mnemonic::Scasd
                 | Mnemonic::Scasq
         );
-        let is_wide =
-            instruction.op_kinds().any(|kind| matches!(kind, OpKind::MemorySegRSI | OpKind::MemoryESRDI));
+        let loads = matches!(mnemonic, Mnemonic::Lodsb | Mnemonic::Lodsw | Mnemonic::Lodsd | Mnemonic::Lodsq);
+        let has = |wanted: &[OpKind]| instruction.op_kinds().any(|kind| wanted.contains(&kind));
         Some(Repeated {
             len: instruction.len() as u64,
+            unit: instruction.memory_size().size() as u64,
+            moves_rsi: has(&[OpKind::MemorySegRSI, OpKind::MemorySegESI, OpKind::MemorySegSI]),
+            moves_rdi: has(&[OpKind::MemoryESRDI, OpKind::MemoryESEDI, OpKind::MemoryESDI]),
+            loads,
             while_zero: compares.then_some(is_while_equal),
-            is_wide,
+            is_wide: has(&[OpKind::MemorySegRSI, OpKind::MemoryESRDI]),
         })
+    }
+
+    /// How many rounds, at least one, lead a task from the one place in front of a round to the other; none:
+    /// no number of them does.
+    fn rounds_between(self, from: &Registers, to: &Registers) -> Option<u64> {
+        // Behind the last round, the task is not in front of the instruction any more.
+        let rounds = from.rcx.checked_sub(to.rcx).filter(|rounds| *rounds > 0 && to.rcx > 0)?;
+        let way = rounds.wrapping_mul(self.unit);
+        let way = if from.eflags & DIRECTION_FLAG == 0 { way } else { way.wrapping_neg() };
+        let moved = |register: u64| match register.wrapping_add(way) {
+            register if self.is_wide => register,
+            register => register & 0xffff_ffff,
+        };
+        let mut then = Registers { rcx: to.rcx, ..*from };
+        if self.moves_rsi {
+            then.rsi = moved(from.rsi);
+        }
+        if self.moves_rdi {
+            then.rdi = moved(from.rdi);
+        }
+        if self.loads {
+            then.rax = to.rax;
+        }
+        if self.while_zero.is_some() {
+            then.eflags = from.eflags & !STATUS_FLAGS | to.eflags & STATUS_FLAGS;
+        }
+        compare(to, &then, Leave::OrigRax).is_empty().then_some(rounds)
     }
 
     /// Does another round come, if there are any left?
@@ -64,7 +116,7 @@ impl Repeated {
 
 /// The length of such an instruction, bytes; none: it is another one.
 pub(crate) fn len(code: &[u8]) -> Option<u64> {
-    Repeated::of(code).map(|repeated| repeated.len)
+    Repeated::of(64, code).map(|repeated| repeated.len)
 }
 
 /// Such an instruction that a task is about to make rounds of.
@@ -102,15 +154,33 @@ impl Replica<'_> {
         limit: &Limit<'_>,
     ) -> Result<Option<Place>, Halt> {
         let code = self.read_program(place, ticks::INSTRUCTION_LEN_MAX);
-        let Some(repeated) = Repeated::of(&code).filter(|repeated| repeated.is_wide) else { return Ok(None) };
+        let Some(repeated) = Repeated::of(64, &code).filter(|it| self.can_pass(place, *it)) else {
+            return Ok(None);
+        };
+        let rcx = task.regs()?.rcx;
+        let most = left.map_or(rcx, |left| left.min(rcx));
+        let rounds = Rounds { at: place, behind: place + repeated.len, repeated, most, hidden: rcx - most };
+        self.make_rounds(task, &rounds, Some(program), limit).map(Some)
+    }
+
+    /// Can a task make many rounds of this instruction at once?
+    fn can_pass(&self, place: Addr, repeated: Repeated) -> bool {
         let behind = place.saturating_add(repeated.len);
         // Whoever watches pages looks at each round; and another moment is not to be missed.
-        if !self.traps.areas.is_empty() || self.traps.has_moments() || self.space.places(behind) != [behind] {
-            return Ok(None);
-        }
-        let regs = task.regs()?;
-        let most = left.map_or(regs.rcx, |left| left.min(regs.rcx));
-        let rounds = Rounds { at: place, behind, repeated, most, hidden: regs.rcx - most };
+        let is_looked_at = !self.traps.areas.is_empty() || self.traps.has_moments();
+        repeated.is_wide && !is_looked_at && self.space.places(behind) == [behind]
+    }
+
+    /// Lets the task make these rounds at once. `program`: its arrivals at them are counted here.
+    fn make_rounds(
+        &mut self,
+        task: &mut Task,
+        rounds: &Rounds,
+        program: Option<Addr>,
+        limit: &Limit<'_>,
+    ) -> Result<Place, Halt> {
+        let (place, behind, regs) = (rounds.at, rounds.behind, task.regs()?);
+        let most = rounds.most;
         task.set_regs(&Registers { rcx: most, ..regs })?;
         let memory = &self.space.memory;
         self.traps.lift(memory, place)?;
@@ -119,7 +189,7 @@ impl Replica<'_> {
         let stopped = task.run(memory, &mut self.traps, run);
         self.traps.set_moment(memory, &[])?;
         self.traps.put_back(memory, place);
-        self.rounds_made(task, &rounds, program, stopped?).map(Some)
+        self.rounds_made(task, rounds, program, stopped?)
     }
 
     /// The task has stopped: it stands where it would have stood, and its arrivals are counted.
@@ -127,7 +197,7 @@ impl Replica<'_> {
         &mut self,
         task: &mut Task,
         rounds: &Rounds,
-        program: Addr,
+        program: Option<Addr>,
         stopped: Place,
     ) -> Result<Place, Halt> {
         if stopped.found == Found::Dead {
@@ -151,7 +221,9 @@ impl Replica<'_> {
         // It had arrived for the first of them. Behind the last, it has not; and in front of another one only
         // when it stops there, or faults there.
         let faults = is_there && matches!(found, Found::Fault(_));
-        self.traps.add_rounds(program, if faults { made } else { made.saturating_sub(1) });
+        if let Some(program) = program {
+            self.traps.add_rounds(program, if faults { made } else { made.saturating_sub(1) });
+        }
         if is_there && made == 0 && found == Found::Interrupted {
             task.told = Some(rounds.at);
             return Ok(Place { found, regs });
@@ -161,6 +233,59 @@ impl Replica<'_> {
         self.traps.last = Some((task.ours, rounds.at)).filter(|_| faults);
         self.traps.ran(task.ours, &Place { found, regs });
         Ok(Place { found, regs })
+    }
+
+    /// Does its driver hear of nothing while a task executes this text?
+    fn is_alone(&self, task: &Task, text: Range<Addr>) -> bool {
+        let traps = &self.traps;
+        let is_stopped = traps.has_point_in(text.clone()) || traps.counts_in(&text);
+        task.told.is_none() && !is_stopped && traps.watches().is_empty()
+    }
+
+    /// The instruction at a pause that is looked for, if it repeats itself.
+    pub(crate) fn repeated_at(&self, pause: &Pause) -> Option<Repeated> {
+        let code = self.traps.read(&self.space.memory, pause.regs.ip(), ticks::INSTRUCTION_LEN_MAX);
+        Repeated::of(pause.regs.bits(), &code)
+    }
+
+    /// [`Replica::go`] for a search for a pause, with a breakpoint there. In front of an instruction that
+    /// repeats itself, the task makes as many rounds as lead to the place, or one of them; where it stands
+    /// then is told as a breakpoint.
+    pub(crate) fn go_to_look(
+        &mut self,
+        task: &mut Task,
+        who: Who,
+        (pause, repeated): (&Pause, Option<Repeated>),
+        host: &mut dyn Host,
+        limit: &Limit<'_>,
+    ) -> Result<Gone, Halt> {
+        let regs = task.regs()?;
+        let left = repeated.and_then(|it| Some((it, it.rounds_between(&regs, &pause.regs)?)));
+        let Some((repeated, left)) = left.filter(|_| !limit.step) else {
+            return self.go(task, who, host, limit);
+        };
+        let (at, behind) = (pause.regs.ip(), pause.regs.ip() + repeated.len);
+        let place = if left > 1 && self.is_alone(task, at..behind + 1) && self.can_pass(at, repeated) {
+            self.arm(task)?;
+            let rounds = Rounds { at, behind, repeated, most: left, hidden: regs.rcx - left };
+            self.make_rounds(task, &rounds, None, limit)?
+        } else {
+            match self.go(task, who, host, &Limit { step: true, ..*limit })? {
+                Gone::Stopped(Stop::Stepped(_)) => Place { found: Found::Stepped, regs: task.regs()? },
+                gone => return Ok(gone),
+            }
+        };
+        match place.found {
+            Found::Interrupted => return Ok(Gone::Stopped(Stop::Interrupted)),
+            // It found what it looked for in a round before.
+            Found::Stepped if place.regs.ip() != at => return self.go(task, who, host, limit),
+            Found::Stepped | Found::Point(_) => {}
+            _ => return Ok(Gone::Place(place)),
+        }
+        // The breakpoint is not to stop it where it stands.
+        let regs = Registers { eflags: place.regs.eflags | RESUME_FLAG, ..place.regs };
+        task.set_regs(&regs)?;
+        Ok(Gone::Place(Place { found: Found::Breakpoint, regs }))
     }
 }
 
@@ -185,7 +310,7 @@ mod tests {
 
     #[test]
     fn only_comparisons_look_at_the_flag() {
-        let of = |code: &[u8]| Repeated::of(code).map(|it| (it.while_zero, it.is_wide));
+        let of = |code: &[u8]| Repeated::of(64, code).map(|it| (it.while_zero, it.is_wide));
         assert_eq!(of(&[0xf3, 0xa4]), Some((None, true)));
         // repe cmpsb; repne scasb; rep stosb, counted in ecx
         assert_eq!(of(&[0xf3, 0xa6]), Some((Some(true), true)));
@@ -196,7 +321,7 @@ mod tests {
     #[test]
     fn what_was_taken_from_the_count_is_put_back() {
         let of = |code: &[u8], eflags, rip, rcx| {
-            let repeated = Repeated::of(code).unwrap();
+            let repeated = Repeated::of(64, code).unwrap();
             let rounds = Rounds { at: Addr(0x1000), behind: Addr(0x1002), repeated, most: 10, hidden: 5 };
             let (regs, made) = rounds.made(&Registers { rip, rcx, eflags, ..Registers::default() });
             (regs.rip, regs.rcx, made)
