@@ -1,5 +1,5 @@
-// A tracer steps its child over string instructions that repeat themselves: each step is one round, in front of
-// which the program counter stays where it is, and of no round at all where there is none to make.
+// A tracer steps its child over string instructions that repeat themselves: each step is one round, behind
+// which the program counter is where it was until the last; where there is none to make, it is one step, too.
 #include "../guest.h"
 #include <sys/ptrace.h>
 #include <sys/user.h>
@@ -8,8 +8,8 @@
 #define ZERO 0x40
 #define LEN 4096
 
-// op(to, from, count, value, is_backwards): the registers of a string instruction, a trap, and the instruction
-// with labels around it.
+// op(to, from, count, value, is_backwards): the registers of a string instruction, a trap, and the
+// instruction with labels around it.
 #define OP(name, insn)                                                                                       \
   extern char at_##name[], behind_##name[];                                                                  \
   void op_##name(void *to, const void *from, long count, long value, long is_backwards);                     \
@@ -132,9 +132,11 @@ static bool rounds(pid_t pid, const struct op *op, long count, long is_backwards
       return true;
     }
     CHECK(regs.rcx == last.rcx - 1 && regs.rcx == (unsigned long)(count - round));
-    CHECK(regs.rdi == last.rdi + (op->moves_to ? way : 0) && regs.rsi == last.rsi + (op->moves_from ? way : 0));
+    CHECK(regs.rdi == last.rdi + (op->moves_to ? way : 0));
+    CHECK(regs.rsi == last.rsi + (op->moves_from ? way : 0));
     CHECK(regs.rbx == last.rbx && regs.rdx == last.rdx && regs.rsp == last.rsp);
-    unsigned char *first = to + (last.rdi - (unsigned long)to), *second = from + (last.rsi - (unsigned long)from);
+    unsigned char *first = to + (last.rdi - (unsigned long)to);
+    unsigned char *second = from + (last.rsi - (unsigned long)from);
     if (op->writes) {
       if (op->moves_from) memcpy(first, second, op->unit);
       else memset(first, 0xa5, op->unit);
@@ -152,7 +154,8 @@ static bool rounds(pid_t pid, const struct op *op, long count, long is_backwards
     }
     bool is_last = round == count;
     if (op->compares) {
-      bool is_same = memcmp(first, op->run == op_cmpsb ? second : (void *)"\xa5\xa5\xa5\xa5\xa5\xa5\xa5\xa5", op->unit) == 0;
+      const void *wanted = op->run == op_cmpsb ? second : (void *)"\xa5\xa5\xa5\xa5\xa5\xa5\xa5\xa5";
+      bool is_same = memcmp(first, wanted, op->unit) == 0;
       CHECK(!(regs.eflags & ZERO) == !is_same);
       is_last |= is_same == (op->run == op_scasb);
       CHECK(is_last == (round == 3 || round == count));

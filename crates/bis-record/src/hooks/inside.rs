@@ -73,10 +73,8 @@ impl Domain {
         let interrupts = self.call_off(tid, &regs)?;
         self.keep_back(tid, *info)?;
         self.task(tid)?.interrupts = interrupts.then_some(signal);
-        if !interrupts && let Some(hooks) = &self.hooks {
-            let phase = hooks.area.get(state::PHASE);
-            // On its way out of the hook, it stops at the next one.
-            hooks.area.set(if phase == 0 { state::STOP } else { state::EXIT_STOP }, 1);
+        if !interrupts {
+            self.stop_in_hook();
         }
         // What of its calls could tell has been made, or is not made in the hook.
         self.hush(tid)?;
@@ -103,6 +101,14 @@ impl Domain {
             && hooks.area.get(state::PHASE) != 0
         {
             hooks.area.set(state::EXIT_STOP, 1);
+        }
+    }
+
+    /// The task, which is in a hook, stops at its end; on its way out of it, at the next one.
+    pub fn stop_in_hook(&self) {
+        if let Some(hooks) = &self.hooks {
+            let phase = hooks.area.get(state::PHASE);
+            hooks.area.set(if phase == 0 { state::STOP } else { state::EXIT_STOP }, 1);
         }
     }
 
@@ -180,6 +186,7 @@ impl Domain {
             self.task(tid)?.standing.go_on();
             let (nr, outcome) = (hooks::SAFEPOINT, Box::new(outcome));
             self.event(tid, EventKind::Syscall { nr, entry: *entry, outcome })?;
+            self.instruction_is_over(tid);
             self.return_borrowed()?;
             if has_effects {
                 self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent)?;

@@ -88,12 +88,14 @@ impl Domain {
         }
         self.watched.seat.set_runner(tid);
         self.show_sandbox(tid);
+        // Its tracer hears of what it executes, and a hook's number would be one of its steps.
+        let is_stepped = self.is_stepped_by_tracer(tid);
         let Some(hooks) = &self.hooks else { return };
         // What is logged already has been logged as things were.
         if hooks.area.get(state::POS) == 0 {
             hooks.area.set(state::ALONE, alone.into());
         }
-        hooks.area.set(state::STOP, stashed.into());
+        hooks.area.set(state::STOP, (stashed || is_stepped).into());
         hooks.area.set(state::CHANGES, self.may_change(tid));
         // Where tasks of its own wait for their turns, too, it gives way at once; and where turns are drawn.
         let lingers = takes_turns && self.tasks.len() == 1 && self.session.lingers;

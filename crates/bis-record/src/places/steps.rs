@@ -45,8 +45,21 @@ impl Domain {
     /// Lets the task execute the instruction that it stands at, to its end, by a breakpoint behind it. False:
     /// something else has come first, which is its report.
     fn run_behind(&mut self, tid: Tid, it: &Instruction) -> Result<bool> {
+        self.run_to(tid, Addr(it.next_ip()))
+    }
+
+    /// Lets the task, which will not wait on its way, go on to this address. False: something else has come
+    /// first, which is its report.
+    pub fn step_to(&mut self, tid: Tid, to: Addr) -> Result<bool> {
+        self.hush(tid)?;
+        let is_there = self.run_to(tid, to);
+        self.unhush(tid)?;
+        is_there
+    }
+
+    fn run_to(&mut self, tid: Tid, to: Addr) -> Result<bool> {
         loop {
-            place::set_breakpoint(self.stopped(tid)?, Addr(it.next_ip()))?;
+            place::set_breakpoint(self.stopped(tid)?, to)?;
             self.resume(tid, Resume::Cont)?;
             self.wait_for_report(tid)?;
             let report = self.task(tid)?.report;

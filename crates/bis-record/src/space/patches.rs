@@ -424,6 +424,16 @@ impl Patches {
         })
     }
 
+    /// Where a task comes out of the hook to which it is on its way here, if that neither waits nor asks the
+    /// supervisor: the one of cpuid, or of a number from the processor.
+    pub fn silent_end(&self, rip: Addr) -> Option<Addr> {
+        let patch = self.in_trampoline(rip)?;
+        let is_silent = is_chance(patch.kind) || patch.kind == SiteKind::Cpuid;
+        let way = patch.places().find(|(original, _)| *original == patch.site)?.1;
+        let end = patch.trampoline.abort.unwrap_or(patch.trampoline.done);
+        (is_silent && way < rip && rip < patch.traced()).then_some(Addr(end))
+    }
+
     /// Has a hook left the call that comes next here to the supervisor?
     pub fn is_left(&self, rip: Addr) -> bool {
         self.in_trampoline(rip).is_some_and(|patch| patch.kind == SiteKind::Syscall && patch.traced() == rip)

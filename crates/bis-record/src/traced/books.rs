@@ -122,6 +122,8 @@ pub struct Tracee {
     pub mode: Mode,
     pub state: State,
     pub due: VecDeque<Due>,
+    /// Where it stood, and where that is in the program's own text, when it went on for one instruction.
+    pub stepped_from: Option<(Addr, Addr)>,
     /// It is to stop wherever it is (PTRACE_INTERRUPT).
     pub is_asked: bool,
     /// The program counter and the stack pointer at the entry that it was last held at.
@@ -146,6 +148,7 @@ impl Tracee {
             mode: Mode::Cont,
             state: State::Runs,
             due: VecDeque::new(),
+            stepped_from: None,
             is_asked: false,
             entered: None,
             is_exit_told: false,

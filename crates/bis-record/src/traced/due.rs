@@ -35,7 +35,7 @@ impl Domain {
         });
     }
 
-    /// An instruction that bis has executed for the program is over.
+    /// An instruction that bis has executed for the program, or a hook, is over.
     pub fn instruction_is_over(&self, tid: Tid) {
         self.session.traced.with_live(tid, |it| {
             if it.mode.is_step() {

@@ -121,6 +121,12 @@ impl Domain {
         skips
     }
 
+    /// Does a tracer of the program's let the task go on for one instruction?
+    pub fn is_stepped_by_tracer(&self, tid: Tid) -> bool {
+        let traced = &self.session.traced;
+        traced.is_used() && traced.with_live(tid, |it| it.mode.is_step()) == Some(true)
+    }
+
     /// How a task goes on in its program. One that is to stop does so before it executes anything; any other
     /// stop on its way here has made the kernel forget that.
     pub fn way_on(&mut self, tid: Tid) -> Result<Resume> {
@@ -135,8 +141,15 @@ impl Domain {
         if !way.is_some_and(|(mode, _)| mode.is_step()) {
             return Ok(Resume::Cont);
         }
+        if self.in_hook(tid)?.is_some() {
+            // It leaves the instruction to us. The flags that it puts back would have that of a step.
+            self.stop_in_hook();
+            return Ok(Resume::Cont);
+        }
         // A call stops by itself, and the flag of a step would be seen in r11.
         let rip = self.stopped(tid)?.regs()?.rip;
+        let stands = (Addr(rip), self.original_rip(Addr(rip)));
+        self.session.traced.with_live(tid, |it| *it.stepped_from.get_or_insert(stands));
         let is_call = self.memory.read_upto(Addr(rip), 2) == SYSCALL;
         Ok(if is_call { Resume::Cont } else { Resume::Step })
     }

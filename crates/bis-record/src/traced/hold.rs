@@ -62,6 +62,7 @@ impl Domain {
         tracing::debug!(domain = %self.id, %tid, ?kind, status = format_args!("{status:#x}"), "holds");
         let tracer = self.session.traced.with(tid, |it| {
             it.state = State::Holds(Box::new(stop));
+            it.stepped_from = None;
             it.tracer
         });
         tracer.into_iter().for_each(|tracer| self.tell_tracer(tracer));

@@ -6,7 +6,7 @@ use std::mem::take;
 use bis_agent::hooks::SAFEPOINT_END;
 use bis_trace::{
     event::{EventKind, Outcome, RangeSum, SignalEvent, SignalPoint},
-    types::{NARROW_TABLE, Registers, Signal, Tid},
+    types::{Addr, NARROW_TABLE, Registers, Signal, Tid},
 };
 use bis_tracee::{Status, siginfo::SigInfo};
 
@@ -257,7 +257,7 @@ impl Domain {
     }
 
     /// The task has stopped for the trap behind an instruction that its tracer has let it execute. True: it
-    /// holds.
+    /// holds, or goes on to the end of its step.
     pub fn tell_step(&mut self, tid: Tid) -> Result<bool> {
         if self.session.traced.with_live(tid, |it| it.mode.is_step()) != Some(true) {
             return Ok(false);
@@ -265,6 +265,7 @@ impl Domain {
         let info = SigInfo(self.stopped(tid)?.siginfo()?);
         let skipped = self.session.traced.with_live(tid, |it| (take(&mut it.is_behind_skipped), it.mode));
         match info.code() {
+            TRAP_TRACE if self.is_step_of_ours(tid)? => return Ok(true),
             TRAP_TRACE => {}
             libc::TRAP_BRKPT if skipped == Some((true, Mode::EmulateStep)) => {
                 self.task(tid)?.standing.go_on();
@@ -276,5 +277,30 @@ impl Domain {
         self.task(tid)?.standing.set_midway(true);
         self.hold(tid, Held::Place, Kind::Signal, status_of(libc::SIGTRAP, 0), 0)?;
         Ok(true)
+    }
+
+    /// The task has made a step for its tracer. Was it in code of ours, or on the way from the program's to
+    /// that and back, so that the program's own instruction is still to be executed? Then it goes on. False:
+    /// it stands behind its instruction.
+    fn is_step_of_ours(&mut self, tid: Tid) -> Result<bool> {
+        let rip = self.stopped(tid)?.regs()?.ip();
+        if let Some(end) = self.space.patches().silent_end(rip) {
+            self.task(tid)?.standing.go_on_in_hook();
+            return Ok(!self.step_to(tid, end)?);
+        }
+        if self.in_hook(tid)?.is_some() {
+            self.task(tid)?.standing.go_on_in_hook();
+            return Ok(true);
+        }
+        let stepped = self.session.traced.with_live(tid, |it| it.stepped_from).flatten();
+        let patches = self.space.patches();
+        let is_moved = |at: Addr| patches.in_trampoline(at).is_some();
+        let is_jump = stepped.is_some_and(|(from, own)| {
+            from != rip && own == patches.original(rip) && (is_moved(from) || is_moved(rip))
+        });
+        if is_jump {
+            self.task(tid)?.standing.go_on_midway();
+        }
+        Ok(is_jump)
     }
 }

@@ -319,6 +319,38 @@ mod tests {
     }
 
     #[test]
+    fn rounds_lead_from_one_place_to_the_other() {
+        let rounds = |code: &[u8], change: &dyn Fn(&mut Registers)| {
+            let from = Registers { rcx: 10, rsi: 0x1000, rdi: 0x2000, rax: 7, ..Registers::default() };
+            let mut to = Registers { rcx: 7, ..from };
+            change(&mut to);
+            Repeated::of(64, code).unwrap().rounds_between(&from, &to)
+        };
+        let (movsb, stosq, lodsb, scasb) =
+            (&[0xf3, 0xa4][..], &[0xf3, 0x48, 0xab][..], &[0xf3, 0xac][..], &[0xf2, 0xae][..]);
+        assert_eq!(rounds(movsb, &|to| (to.rsi, to.rdi) = (0x1003, 0x2003)), Some(3));
+        assert_eq!(rounds(movsb, &|to| to.rdi = 0x2003), None);
+        assert_eq!(rounds(stosq, &|to| to.rdi = 0x2018), Some(3));
+        assert_eq!(rounds(stosq, &|to| (to.rdi, to.rax) = (0x2018, 8)), None);
+        assert_eq!(rounds(lodsb, &|to| (to.rsi, to.rax) = (0x1003, 8)), Some(3));
+        assert_eq!(rounds(scasb, &|to| (to.rdi, to.eflags) = (0x2003, 0x40)), Some(3));
+        // None is left, or there are more: that is no place in front of a later round.
+        assert_eq!(rounds(movsb, &|to| (to.rsi, to.rdi, to.rcx) = (0x100a, 0x200a, 0)), None);
+        assert_eq!(rounds(movsb, &|to| to.rcx = 10), None);
+        assert_eq!(rounds(movsb, &|to| (to.rsi, to.rdi, to.rcx) = (0xfff, 0x1fff, 11)), None);
+        let backwards = |rdi| {
+            let from = Registers { rcx: 10, rdi: 0x2000, eflags: 0x400, ..Registers::default() };
+            let to = Registers { rcx: 9, rdi, ..from };
+            Repeated::of(64, stosq).unwrap().rounds_between(&from, &to)
+        };
+        assert_eq!((backwards(0x1ff8), backwards(0x2008)), (Some(1), None));
+        // addr32 rep stosb: the upper halves go.
+        let short = Repeated::of(64, &[0x67, 0xf3, 0xaa]).unwrap();
+        let from = Registers { rcx: 2, rdi: 0xffff_ffff, ..Registers::default() };
+        assert_eq!(short.rounds_between(&from, &Registers { rcx: 1, rdi: 0, ..from }), Some(1));
+    }
+
+    #[test]
     fn what_was_taken_from_the_count_is_put_back() {
         let of = |code: &[u8], eflags, rip, rcx| {
             let repeated = Repeated::of(64, code).unwrap();
