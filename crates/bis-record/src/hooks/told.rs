@@ -89,7 +89,7 @@ impl Domain {
         self.watched.seat.set_runner(tid);
         self.show_sandbox(tid);
         // Its tracer hears of what it executes, and a hook's number would be one of its steps.
-        let is_stepped = self.is_stepped_by_tracer(tid);
+        let is_stepped = self.session.traced.is_stepped(tid);
         let Some(hooks) = &self.hooks else { return };
         // What is logged already has been logged as things were.
         if hooks.area.get(state::POS) == 0 {

@@ -206,6 +206,11 @@ pub struct Books {
 }
 
 impl Books {
+    /// Does a tracer of the program's let the task go on for one instruction?
+    pub fn is_stepped(&self, tid: Tid) -> bool {
+        self.is_used() && self.with_live(tid, |it| it.mode.is_step()) == Some(true)
+    }
+
     /// Has there ever been a tracee? One load.
     pub fn is_used(&self) -> bool {
         self.is_used.load(Ordering::Acquire)

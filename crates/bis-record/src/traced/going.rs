@@ -121,12 +121,6 @@ impl Domain {
         skips
     }
 
-    /// Does a tracer of the program's let the task go on for one instruction?
-    pub fn is_stepped_by_tracer(&self, tid: Tid) -> bool {
-        let traced = &self.session.traced;
-        traced.is_used() && traced.with_live(tid, |it| it.mode.is_step()) == Some(true)
-    }
-
     /// How a task goes on in its program. One that is to stop does so before it executes anything; any other
     /// stop on its way here has made the kernel forget that.
     pub fn way_on(&mut self, tid: Tid) -> Result<Resume> {
