@@ -35,6 +35,16 @@ const CALLS: u32 = 480;
 /// The kernel lets these through every filter, and they would end the process (uretprobe, uprobe).
 const UNFILTERED: std::ops::RangeInclusive<u32> = 335..=336;
 
+/// Arguments that a call must be refused with for it to be refused always: small numbers (families of sockets
+/// that everybody has are among them), and all bits.
+const OTHERS: [u64; 6] = [1, 2, 3, 10, 16, u64::MAX];
+
+/// First arguments that are tried where a call is refused with some and not with others.
+const SMALL: std::ops::Range<u32> = 0..64;
+
+/// So often the process that asks may be killed for it.
+const DEATHS_MAX: u32 = 16;
+
 /// New namespaces of clone and unshare, which need privileges that containers do not have.
 const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWNS,
@@ -87,39 +97,82 @@ pub fn refusals() -> Result<Vec<Refusal>, SpawnError> {
     if !is_there() {
         return Ok(Vec::new());
     }
-    let (mut slot, _memory) = image::spawn_stub("bis-ask")?;
-    let tid = slot.as_ref().map_or(Tid(0), Stopped::tid);
-    let refused = ask_all(&mut slot);
-    let _ = sys::tgkill(tid, tid, Signal::KILL);
-    // It stops once more on its way out.
-    while let Ok(status) = task::wait_for(tid) {
-        if matches!(status, Status::Exited(_) | Status::Killed(_)) {
-            break;
-        }
-        drop(Stopped::adopt(tid).resume(Resume::Cont, None));
-    }
-    Ok(refused?)
-}
-
-fn ask_all(slot: &mut Option<Stopped>) -> Result<Vec<Refusal>> {
+    let mut asker = Asker::new()?;
     let mut refused = Vec::new();
     for nr in (0..CALLS).filter(|nr| !UNFILTERED.contains(nr)) {
-        let errno = ask(slot, nr, [0; 6])?;
-        // A rule about arguments that refuses both none and all of the bits is no rule about arguments.
-        if let Some(errno) = errno
-            && ask(slot, nr, [u64::MAX; 6])? == Some(errno)
-        {
+        let first = |word: u64| [word, 0, 0, 0, 0, 0];
+        let Some(errno) = asker.ask(nr, first(0))? else { continue };
+        // The filter may go by the arguments, and let others through.
+        let mut is_always = true;
+        for word in OTHERS {
+            is_always &= asker.ask(nr, [word; 6])? == Some(errno);
+        }
+        if is_always {
             refused.push(Refusal { nr, when: When::Always, errno });
+            continue;
+        }
+        for word in SMALL {
+            if let Some(errno) = asker.ask(nr, first(word.into()))? {
+                refused.push(Refusal { nr, when: When::Equal { arg: 0, word }, errno });
+            }
         }
     }
     for (nr, when, args) in by_arguments() {
-        if !refused.iter().any(|refusal| refusal.nr == nr && refusal.when == When::Always)
-            && let Some(errno) = ask(slot, nr, args)?
+        let is_known = |refusal: &Refusal| refusal.nr == nr && [When::Always, when].contains(&refusal.when);
+        if !refused.iter().any(is_known)
+            && let Some(errno) = asker.ask(nr, args)?
         {
             refused.push(Refusal { nr, when, errno });
         }
     }
     Ok(refused)
+}
+
+/// A process in whose name calls are asked for.
+struct Asker {
+    slot: Option<Stopped>,
+    tid: Tid,
+    /// How often a filter has killed it, which is an answer, too.
+    deaths: u32,
+}
+
+impl Asker {
+    fn new() -> Result<Asker, SpawnError> {
+        let (slot, _memory) = image::spawn_stub("bis-ask")?;
+        let tid = slot.as_ref().map_or(Tid(0), Stopped::tid);
+        Ok(Asker { slot, tid, deaths: 0 })
+    }
+
+    /// Which error the filter answers such a call with; none: it lets it through, or does something else
+    /// about it.
+    fn ask(&mut self, nr: u32, args: [u64; 6]) -> Result<Option<u16>, SpawnError> {
+        // A filter that kills for much kills the program, too: there is little to be said of it.
+        if self.deaths > DEATHS_MAX {
+            return Ok(None);
+        }
+        match ask(&mut self.slot, nr, args) {
+            Err(TraceeError::Died(_)) => {
+                let deaths = self.deaths + 1;
+                *self = Asker::new()?;
+                self.deaths = deaths;
+                Ok(None)
+            }
+            answer => Ok(answer?),
+        }
+    }
+}
+
+impl Drop for Asker {
+    fn drop(&mut self) {
+        let _ = sys::tgkill(self.tid, self.tid, Signal::KILL);
+        // It stops once more on its way out.
+        while let Ok(status) = task::wait_for(self.tid) {
+            if matches!(status, Status::Exited(_) | Status::Killed(_)) {
+                break;
+            }
+            drop(Stopped::adopt(self.tid).resume(Resume::Cont, None));
+        }
+    }
 }
 
 /// Calls with arguments that containers are known to refuse.
@@ -131,6 +184,10 @@ fn by_arguments() -> Vec<(u32, When, [u64; 6])> {
         let bits = flag.cast_unsigned();
         (number(nr), When::HasBits { arg: 0, bits }, first(bits))
     };
+    let executable = |nr: i64| {
+        let bits = libc::PROT_EXEC.cast_unsigned();
+        (number(nr), When::HasBits { arg: 2, bits }, [0, 0, bits.into(), 0, 0, 0])
+    };
     let typing = TYPING.map(|request| {
         let word = u32::try_from(request).unwrap_or(0);
         (number(libc::SYS_ioctl), When::Equal { arg: 1, word }, [0, request, 0, 0, 0, 0])
@@ -141,11 +198,11 @@ fn by_arguments() -> Vec<(u32, When, [u64; 6])> {
     for nr in [libc::SYS_clone, libc::SYS_unshare] {
         all.extend(NAMESPACES.map(|flag| bits(nr, flag)));
     }
+    all.extend([libc::SYS_mprotect, libc::SYS_pkey_mprotect].map(executable));
     all.extend(typing);
     all
 }
 
-/// Which error a filter answers such a call with; none: it lets it through, or does something else about it.
 fn ask(slot: &mut Option<Stopped>, nr: u32, args: [u64; 6]) -> Result<Option<u16>> {
     let mut stopped = slot.take().ok_or(TraceeError::Died(Tid(0)))?;
     let [rdi, rsi, rdx, r10, r8, r9] = args;

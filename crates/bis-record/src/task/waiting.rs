@@ -119,6 +119,7 @@ impl Domain {
 
     /// Waits for the next report of any task.
     pub fn wait_once(&mut self) -> Result<()> {
+        self.let_forsaken_go();
         match task::wait_any(true) {
             Ok(Some((tid, status))) => {
                 self.note(tid, status);
@@ -174,6 +175,29 @@ impl Domain {
             ends.map(|(tid, _)| *tid).filter(|tid| process_of(*tid) == Some(first)).collect();
         for orphan in orphans {
             self.let_go(orphan);
+        }
+    }
+
+    /// Threads that are about to end before anybody has told of them, and whose maker has ended in its clone:
+    /// another thread of their process executes a program, and the kernel waits with that until they are
+    /// gone.
+    fn let_forsaken_go(&mut self) {
+        if self.early.is_empty() {
+            return;
+        }
+        let executes = |task: &Task| {
+            let nr = task.call.as_ref().map(|call| call.nr.cast_signed());
+            task.report.is_none() && matches!(nr, Some(libc::SYS_execve | libc::SYS_execveat))
+        };
+        let is_forsaken = |tid: Tid| {
+            let pid = process_of(tid);
+            let mut others = self.tasks.values().filter(|task| Some(task.pid) == pid).peekable();
+            others.peek().is_some() && others.all(executes)
+        };
+        let ends = self.early.iter().filter(|(_, status)| matches!(status, Status::Exit(_)));
+        let forsaken: Vec<Tid> = ends.map(|(tid, _)| *tid).filter(|tid| is_forsaken(*tid)).collect();
+        for thread in forsaken {
+            self.let_go(thread);
         }
     }
 
