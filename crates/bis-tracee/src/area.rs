@@ -80,10 +80,14 @@ pub(crate) fn memory_file(remote: &mut Remote<'_>) -> Result<(Fd, File)> {
             }
         });
     };
-    let file = File::options().read(true).write(true).open(proc::fd(tid, fd));
-    let file =
-        file.map_err(|source| TraceeError::Os { what: "open the process's memory file", tid, source })?;
-    Ok((fd, file))
+    match File::options().read(true).write(true).open(proc::fd(tid, fd)) {
+        Ok(file) => Ok((fd, file)),
+        Err(source) => {
+            // Who can do without it goes on, and the program has no descriptor more.
+            remote.call(libc::SYS_close, [fd.arg(), 0, 0, 0, 0, 0])?;
+            Err(TraceeError::Os { what: "open the process's memory file", tid, source })
+        }
+    }
 }
 
 /// Where the plain ranges are, and how long each is.

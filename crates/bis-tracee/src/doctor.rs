@@ -5,11 +5,11 @@ use std::ffi::CString;
 use bis_trace::types::{Fd, Tid};
 
 use crate::{
-    filter::{Mode, Refused},
+    filter::Mode,
     handover::Parked,
     image,
     memory::Memory,
-    spawn::{Program, Spawn, SpawnError, spawn},
+    spawn::{Spawn, SpawnError, spawn},
     sys,
     task::Stopped,
 };
@@ -27,16 +27,7 @@ pub struct Check {
 }
 
 fn true_program() -> Spawn {
-    let path = CString::new("/proc/self/exe").expect("no NUL");
-    Spawn {
-        program: Program::Path(path.clone()),
-        argv: vec![path],
-        envp: vec![],
-        cwd: None,
-        file_limit: None,
-        mode: Mode::Record,
-        refused: Refused::default(),
-    }
+    Spawn::alone(CString::new("/proc/self/exe").expect("no NUL"), Mode::Record)
 }
 
 /// Starts a process under trace and carries it through everything that a recording does to one, then kills

@@ -129,26 +129,15 @@ mod tests {
 
     use super::*;
     use crate::{
-        filter::{Mode, Refused},
+        filter::Mode,
         image,
         memory::Memory,
-        spawn::{Program, Spawn, spawn},
+        spawn::{Spawn, spawn},
     };
 
     fn parked() -> Parked {
-        let path = CString::new("/bin/true").unwrap();
-        let argv = vec![path.clone()];
-        let program = Program::Path(path);
-        let stopped = spawn(Spawn {
-            program,
-            argv,
-            envp: vec![],
-            cwd: None,
-            file_limit: None,
-            mode: Mode::Record,
-            refused: Refused::default(),
-        })
-        .unwrap();
+        let spec = Spawn::alone(CString::new("/bin/true").unwrap(), Mode::Record);
+        let stopped = spawn(spec).unwrap();
         let memory = Memory::open(stopped.tid()).unwrap();
         let mut slot = Some(stopped);
         image::prepare_recorded(&mut slot, &memory).unwrap();

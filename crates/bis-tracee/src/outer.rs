@@ -25,7 +25,6 @@ use crate::{
     image, ours,
     proc::Fields,
     spawn::SpawnError,
-    sys,
     task::{self, Resume, Status, Stopped},
 };
 
@@ -164,14 +163,7 @@ impl Asker {
 
 impl Drop for Asker {
     fn drop(&mut self) {
-        let _ = sys::tgkill(self.tid, self.tid, Signal::KILL);
-        // It stops once more on its way out.
-        while let Ok(status) = task::wait_for(self.tid) {
-            if matches!(status, Status::Exited(_) | Status::Killed(_)) {
-                break;
-            }
-            drop(Stopped::adopt(self.tid).resume(Resume::Cont, None));
-        }
+        task::end(self.tid);
     }
 }
 

@@ -461,9 +461,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        filter::{Mode, Refused},
+        filter::Mode,
         image,
-        spawn::{Program, Spawn, spawn},
+        spawn::{Spawn, spawn},
         task::Undisturbed,
     };
 
@@ -477,17 +477,7 @@ mod tests {
 
     /// One task whose filter stops every call, and one whose filter lets ours through.
     fn both_modes() -> [(Option<Stopped>, Memory); 2] {
-        let path = CString::new("/bin/true").unwrap();
-        let (argv, program) = (vec![path.clone()], Program::Path(path));
-        let spec = Spawn {
-            program,
-            argv,
-            envp: vec![],
-            cwd: None,
-            file_limit: None,
-            mode: Mode::Record,
-            refused: Refused::default(),
-        };
+        let spec = Spawn::alone(CString::new("/bin/true").unwrap(), Mode::Record);
         let stopped = spawn(spec).unwrap();
         let memory = Memory::open(stopped.tid()).unwrap();
         let mut recorded = Some(stopped);
@@ -584,18 +574,8 @@ mod tests {
 
     #[test]
     fn a_call_that_faults_leaves_registers_and_mask_as_they_were() {
-        let path = CString::new("/bin/true").unwrap();
-        let (argv, program) = (vec![path.clone()], Program::Path(path));
-        let stopped = spawn(Spawn {
-            program,
-            argv,
-            envp: vec![],
-            cwd: None,
-            file_limit: None,
-            mode: Mode::Record,
-            refused: Refused::default(),
-        })
-        .unwrap();
+        let spec = Spawn::alone(CString::new("/bin/true").unwrap(), Mode::Record);
+        let stopped = spawn(spec).unwrap();
         let (tid, regs, mask) = (stopped.tid(), stopped.regs().unwrap(), stopped.sigmask().unwrap());
         let mut slot = Some(stopped);
         let mut remote = Remote::new(&mut slot).unwrap();

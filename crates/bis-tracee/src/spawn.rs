@@ -49,6 +49,21 @@ pub struct Spawn {
     pub refused: Refused,
 }
 
+impl Spawn {
+    /// A program by its path, with no argument but that, and nothing else.
+    pub(crate) fn alone(path: CString, mode: Mode) -> Spawn {
+        Spawn {
+            argv: vec![path.clone()],
+            program: Program::Path(path),
+            envp: vec![],
+            cwd: None,
+            file_limit: None,
+            mode,
+            refused: Refused::default(),
+        }
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
     /// The child could not get as far as the program.
@@ -449,15 +464,7 @@ mod tests {
     }
 
     fn spec(path: CString, argv: Vec<CString>, mode: Mode) -> Spawn {
-        Spawn {
-            program: Program::Path(path),
-            argv,
-            envp: vec![],
-            cwd: None,
-            file_limit: None,
-            mode,
-            refused: Refused::default(),
-        }
+        Spawn { argv, ..Spawn::alone(path, mode) }
     }
 
     #[test]

@@ -200,6 +200,18 @@ pub fn is_ending(tid: Tid) -> bool {
     Stat::of(tid).is_ok_and(|stat| stat.flags().is_some_and(|flags| flags & EXITING != 0))
 }
 
+/// Kills a task of ours that is all of its process, and hears of its end.
+pub(crate) fn end(tid: Tid) {
+    let _ = sys::tgkill(tid, tid, Signal::KILL);
+    // It stops once more on its way out.
+    while let Ok(status) = wait_for(tid) {
+        if matches!(status, Status::Exited(_) | Status::Killed(_)) {
+            break;
+        }
+        drop(Stopped::adopt(tid).resume(Resume::Cont, None));
+    }
+}
+
 /// The next report of one task, waiting for it.
 ///
 /// # Errors
@@ -404,23 +416,12 @@ mod tests {
 
     use super::*;
     use crate::{
-        filter::{Mode, Refused},
-        spawn::{Program, Spawn, spawn},
+        filter::Mode,
+        spawn::{Spawn, spawn},
     };
 
     fn begun() -> Stopped {
-        let path = CString::new("/bin/true").unwrap();
-        let (program, argv) = (Program::Path(path.clone()), vec![path]);
-        spawn(Spawn {
-            program,
-            argv,
-            envp: vec![],
-            cwd: None,
-            file_limit: None,
-            mode: Mode::Record,
-            refused: Refused::default(),
-        })
-        .unwrap()
+        spawn(Spawn::alone(CString::new("/bin/true").unwrap(), Mode::Record)).unwrap()
     }
 
     /// Killed at a signal's stop, the task moves to the stop of its end before anybody waits for it: what the

@@ -128,9 +128,7 @@ impl Place {
         }
         Ok(trace)
     }
-}
 
-impl Place {
     /// Recorded outside, where nothing is refused, and replayed in the container.
     fn out_and_in(&self, program: &Path, flags: &[&str]) -> Result<(), Failed> {
         let trace = self.folder.path().join("from-outside");

@@ -1,5 +1,5 @@
 // A process puts much of its memory back by itself: of pages that it may write, that it may only read, that it may not
-// touch at all, and whose protection key forbids it; where it has no descriptor left; while signals come, and beside threads.
+// touch at all; where it has no descriptor left; while signals come, and beside threads.
 #define _GNU_SOURCE
 #include "checkpoints.h"
 #include <pthread.h>
@@ -45,13 +45,6 @@ static void *waits(void *stop) {
   return NULL;
 }
 
-// Where one of the pages is protected by a key: -1 where there are none.
-static int key_of(long page) {
-  int key = pkey_alloc(0, 0);
-  if (key < 0 || pkey_mprotect(memory + page * PAGE, PAGE, PROT_READ | PROT_WRITE, key) != 0) return -1;
-  return key;
-}
-
 // One way back, to what `fill(0)` has written.
 static void back(bis_handle *handle, const char *how, void (*before)(void)) {
   static int *times;
@@ -74,11 +67,6 @@ static void back(bis_handle *handle, const char *how, void (*before)(void)) {
 static void protect(void) {
   CHECK(mprotect(memory + 3000 * PAGE, 500 * PAGE, PROT_READ) == 0);
   CHECK(mprotect(memory + 5000 * PAGE, 500 * PAGE, PROT_NONE) == 0);
-}
-
-static int key = -1;
-static void lock(void) {
-  if (key >= 0) CHECK(pkey_set(key, PKEY_DISABLE_ACCESS) == 0);
 }
 
 static struct rlimit files;
@@ -136,8 +124,5 @@ int main(void) {
 
   back(&handle, "without a descriptor left", use_all_descriptors);
   CHECK(setrlimit(RLIMIT_NOFILE, &files) == 0);
-
-  key = key_of(9000);
-  back(&handle, "locked by a key", lock);
   return guest_ok();
 }

@@ -1,9 +1,7 @@
 // A tracer steps its child instruction by instruction, puts a breakpoint into its text, and mends what a fault
 // has stopped it for.
-#include "../guest.h"
+#include "stepping.h"
 #include <stddef.h>
-#include <sys/ptrace.h>
-#include <sys/user.h>
 
 static volatile int called;
 __attribute__((noinline)) static int twice(int number) {
@@ -27,23 +25,6 @@ static int tracee(void) {
   CHECK(read_from((volatile long *)16) == 77);
   raise(SIGUSR1);
   _exit(5);
-}
-
-static int wait_stop(pid_t pid) {
-  int status;
-  CHECK(waitpid(pid, &status, 0) == pid && WIFSTOPPED(status));
-  return WSTOPSIG(status);
-}
-
-static struct user_regs_struct regs_of(pid_t pid) {
-  struct user_regs_struct regs;
-  CHECK(ptrace(PTRACE_GETREGS, pid, 0, &regs) == 0);
-  return regs;
-}
-
-static int step(pid_t pid) {
-  CHECK(ptrace(PTRACE_SINGLESTEP, pid, 0, 0) == 0);
-  return wait_stop(pid);
 }
 
 int main(void) {

@@ -1,8 +1,6 @@
 // A tracer steps its child over system calls and over instructions that ask the machine for something: each
 // is one step, to behind itself, and nothing of whoever makes them is seen.
-#include "../guest.h"
-#include <sys/ptrace.h>
-#include <sys/user.h>
+#include "stepping.h"
 
 // Each instruction's address goes to a table, of which the linker says where it begins and ends.
 #define I(insn) "9: " insn "\n .pushsection in_calls, \"aw\"\n .quad 9b\n .popsection\n"
@@ -54,28 +52,6 @@ static int tracee(void) {
   __asm__ volatile("int3");
   CHECK(!(flags() & 0x100));
   _exit(5);
-}
-
-static int wait_stop(pid_t pid) {
-  int status;
-  CHECK(waitpid(pid, &status, 0) == pid && WIFSTOPPED(status));
-  return WSTOPSIG(status);
-}
-
-static struct user_regs_struct regs_of(pid_t pid) {
-  struct user_regs_struct regs;
-  CHECK(ptrace(PTRACE_GETREGS, pid, 0, &regs) == 0);
-  return regs;
-}
-
-static int step(pid_t pid) {
-  CHECK(ptrace(PTRACE_SINGLESTEP, pid, 0, 0) == 0);
-  return wait_stop(pid);
-}
-
-static void go_to_trap(pid_t pid) {
-  CHECK(ptrace(PTRACE_CONT, pid, 0, 0) == 0);
-  CHECK(wait_stop(pid) == SIGTRAP);
 }
 
 static void steps(pid_t pid, const unsigned long *from, const unsigned long *end) {

@@ -1,8 +1,6 @@
 // A tracer steps its child over string instructions that repeat themselves: each step is one round, behind
 // which the program counter is where it was until the last; where there is none to make, it is one step, too.
-#include "../guest.h"
-#include <sys/ptrace.h>
-#include <sys/user.h>
+#include "stepping.h"
 
 #define DIRECTION 0x400
 #define ZERO 0x40
@@ -86,28 +84,6 @@ static int tracee(void) {
   _exit(5);
 }
 
-static int wait_stop(pid_t pid) {
-  int status;
-  CHECK(waitpid(pid, &status, 0) == pid && WIFSTOPPED(status));
-  return WSTOPSIG(status);
-}
-
-static struct user_regs_struct regs_of(pid_t pid) {
-  struct user_regs_struct regs;
-  CHECK(ptrace(PTRACE_GETREGS, pid, 0, &regs) == 0);
-  return regs;
-}
-
-static void step(pid_t pid) {
-  CHECK(ptrace(PTRACE_SINGLESTEP, pid, 0, 0) == 0);
-  CHECK(wait_stop(pid) == SIGTRAP);
-}
-
-static void go_to_trap(pid_t pid) {
-  CHECK(ptrace(PTRACE_CONT, pid, 0, 0) == 0);
-  CHECK(wait_stop(pid) == SIGTRAP);
-}
-
 static long word_at(pid_t pid, const void *at) {
   errno = 0;
   long word = ptrace(PTRACE_PEEKDATA, pid, at, 0);
@@ -124,7 +100,7 @@ static bool rounds(pid_t pid, const struct op *op, long count, long is_backwards
   CHECK(last.rdi == (unsigned long)to + LEN / 2 && last.rsi == (unsigned long)from + LEN / 2);
   long way = is_backwards ? -op->unit : op->unit;
   for (long round = 1; round <= most; round++) {
-    step(pid);
+    CHECK(step(pid) == SIGTRAP);
     struct user_regs_struct regs = regs_of(pid);
     if (count == 0) {
       CHECK(regs.rip == (unsigned long)op->behind && regs.rcx == 0 && regs.rdi == last.rdi);
@@ -188,7 +164,7 @@ int main(void) {
     for (int j = 0; j < COUNTS; j++) {
       for (long is_backwards = 0; is_backwards < 2; is_backwards++) {
         go_to_trap(pid);
-        step(pid);
+        CHECK(step(pid) == SIGTRAP);
         CHECK(rounds(pid, &ops[i], counts[j], is_backwards, LEN));
         check_memory(pid);
         go_to_trap(pid);
@@ -198,7 +174,7 @@ int main(void) {
   }
   for (int i = 0; i < OPS; i++) {
     go_to_trap(pid);
-    step(pid);
+    CHECK(step(pid) == SIGTRAP);
     long count = ops[i].unit == 8 ? 200 : 1500;
     CHECK(!rounds(pid, &ops[i], count, 0, 2));
     go_to_trap(pid);
@@ -209,13 +185,13 @@ int main(void) {
   }
   for (int i = 0; i < 2; i++) {
     go_to_trap(pid);
-    step(pid);
+    CHECK(step(pid) == SIGTRAP);
     CHECK(!rounds(pid, &ops[i], 5, 0, 2));
     struct user_regs_struct regs = regs_of(pid);
     regs.rcx = 9;
     CHECK(ptrace(PTRACE_SETREGS, pid, 0, &regs) == 0);
     for (int left = 8; left >= 0; left--) {
-      step(pid);
+      CHECK(step(pid) == SIGTRAP);
       regs = regs_of(pid);
       CHECK((int)regs.rcx == left && regs.rip == (unsigned long)(left ? ops[i].at : ops[i].behind));
     }

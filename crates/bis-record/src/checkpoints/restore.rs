@@ -9,13 +9,13 @@ use bis_trace::{
     types::{Addr, Registers, Tid},
 };
 use bis_tracee::{
-    Resume, Status, Stopped, TraceeError, bulk::Bulk, maps::Mapping, pagemap::PageMap, place,
+    Memory, Resume, Status, Stopped, TraceeError, bulk::Bulk, maps::Mapping, pagemap::PageMap, place,
     put_back::Rooms, remote::Remote, siginfo::SigInfo,
 };
 
 use super::{
     by_itself::{WORTH_ROOMS, rooms_for},
-    content::{Buffers, Sides, in_runs, len_of},
+    content::{Buffers, Own, Sides, in_runs, len_of},
     held::{Checkpoint, Kept},
     layout::{self, Step, mappings},
     shared,
@@ -312,41 +312,18 @@ impl Domain {
         let mut buffers: Vec<Buffers> = (0..cores.count().max(1)).map(|_| Buffers::default()).collect();
         let unpin = || cores.unpin(Tid(0));
         let ranges = in_common(&layout::outside(&now, &self.left_alone(checkpoint)), &then);
-        let sides = sides_of(Bulk::new(&self.memory, pid), checkpoint, &pages, &shadow_pages)?;
-        let parts = sides.parts(&ranges, buffers.len(), &unpin).map_err(lost)?;
+        let source = Source { checkpoint, pid, pages: &pages, shadow_pages: &shadow_pages };
+        let parts = source.sides(&self.memory)?.parts(&ranges, buffers.len(), &unpin).map_err(lost)?;
         let is_its_own =
             |part: &Range<Addr>| may_write(&now, part) && within(part.start, part.end).next().is_none();
         let (its_own, mut others): (Vec<_>, Vec<_>) = parts.into_iter().partition(is_its_own);
-        let rooms = match len_of(&its_own) >= WORTH_ROOMS {
-            true => self.with_slot(tid, |_, slot| Ok(make_rooms(slot, buffers.len())?))?,
-            false => None,
-        };
-        let len = buffers.len() as u64 * RUN;
-        if let Some(rooms) = rooms {
-            for run in in_runs(&its_own, len) {
-                let writes = self.with_slot(tid, |domain, slot| {
-                    let memory = Bulk::new(&domain.memory, pid);
-                    let sides = sides_of(memory, checkpoint, &pages, &shadow_pages)?;
-                    let mut remote = Remote::new(slot)?;
-                    let by = (&mut remote, &rooms);
-                    let writes = sides.restore_by_itself(run, by, &own, &mut buffers, &unpin)?;
-                    remote.finish()?;
-                    Ok(writes)
-                })?;
-                outcome.writes.extend(writes);
-                self.spill(tid, state, outcome)?;
-            }
-            self.with_slot(tid, |_, slot| {
-                let mut remote = Remote::new(slot)?;
-                rooms.leave(&mut remote)?;
-                Ok(remote.finish()?)
-            })?;
-        } else {
+        let is_worth_it = len_of(&its_own) >= WORTH_ROOMS;
+        let by: By<'_> = (&mut buffers, &own, &unpin);
+        if !is_worth_it || !self.restore_by_itself(tid, state, (source, &its_own), by, outcome)? {
             others.extend(its_own);
         }
-        for run in in_runs(&others, len) {
-            let memory = Bulk::new(&self.memory, pid);
-            let sides = sides_of(memory, checkpoint, &pages, &shadow_pages)?;
+        for run in in_runs(&others, buffers.len() as u64 * RUN) {
+            let sides = source.sides(&self.memory)?;
             outcome.writes.extend(sides.restore(run, &own, &mut buffers, &unpin).map_err(lost)?);
             self.spill(tid, state, outcome)?;
         }
@@ -358,6 +335,39 @@ impl Domain {
             outcome.writes.extend(popped);
         }
         Ok(())
+    }
+
+    /// Lets the process put these parts back by itself. False: there are no rooms for it, and nothing is
+    /// done.
+    fn restore_by_itself(
+        &mut self,
+        tid: Tid,
+        state: &mut InCall,
+        (source, parts): (Source<'_>, &[Range<Addr>]),
+        (buffers, own, unpin): By<'_>,
+        outcome: &mut Outcome,
+    ) -> Result<bool> {
+        let cores = buffers.len();
+        let Some(rooms) = self.with_slot(tid, |_, slot| Ok(make_rooms(slot, cores)?))? else {
+            return Ok(false);
+        };
+        for run in in_runs(parts, cores as u64 * RUN) {
+            let writes = self.with_slot(tid, |domain, slot| {
+                let sides = source.sides(&domain.memory)?;
+                let mut remote = Remote::new(slot)?;
+                let writes = sides.restore_by_itself(run, (&mut remote, &rooms), own, buffers, unpin)?;
+                remote.finish()?;
+                Ok(writes)
+            })?;
+            outcome.writes.extend(writes);
+            self.spill(tid, state, outcome)?;
+        }
+        self.with_slot(tid, |_, slot| {
+            let mut remote = Remote::new(slot)?;
+            rooms.leave(&mut remote)?;
+            Ok(remote.finish()?)
+        })?;
+        Ok(true)
     }
 
     /// The part of a task's stack that it had then and has not now.
@@ -437,14 +447,28 @@ fn make_rooms(slot: &mut Option<Stopped>, cores: usize) -> bis_tracee::Result<Op
     Ok(rooms)
 }
 
-fn sides_of<'a>(
-    memory: Bulk<'a>,
+/// The buffers of each thread, what is changed of a shadow's bytes, and how a thread begins.
+type By<'a> = (&'a mut [Buffers], Own<'a>, &'a (dyn Fn() + Sync));
+
+/// What a process's memory is put back from.
+#[derive(Clone, Copy)]
+struct Source<'a> {
     checkpoint: &'a Checkpoint,
+    pid: Tid,
     pages: &'a PageMap,
     shadow_pages: &'a PageMap,
-) -> Result<Sides<'a>> {
-    let shadow = checkpoint.shadow.bulk()?;
-    Ok(Sides { memory, pages, shadow, shadow_pages, since: &checkpoint.since })
+}
+
+impl<'a> Source<'a> {
+    fn sides(self, memory: &'a Memory) -> Result<Sides<'a>> {
+        Ok(Sides {
+            memory: Bulk::new(memory, self.pid),
+            pages: self.pages,
+            shadow: self.checkpoint.shadow.bulk()?,
+            shadow_pages: self.shadow_pages,
+            since: &self.checkpoint.since,
+        })
+    }
 }
 
 /// The private memory that both have, in pieces that threads share among them.

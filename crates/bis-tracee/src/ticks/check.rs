@@ -3,7 +3,7 @@
 //! numbers no later than the source says. Made for the hardware source at its start; the stepping source goes
 //! through it in a test.
 
-use bis_trace::types::{Addr, Signal, Tid};
+use bis_trace::types::{Addr, Tid};
 
 use super::{Stop, TickSource};
 use crate::{
@@ -11,7 +11,6 @@ use crate::{
     image,
     memory::Memory,
     remote::Remote,
-    sys,
     task::{self, Stopped},
 };
 
@@ -44,14 +43,7 @@ pub fn check(open: Open<'_>) -> Result<(), String> {
     let (mut slot, memory) = image::spawn_stub("bis-check").map_err(|error| error.to_string())?;
     let tid = slot.as_ref().map(Stopped::tid).ok_or("the process of the check is gone")?;
     let result = rounds(open, &mut slot, &memory);
-    let _ = sys::tgkill(tid, tid, Signal::KILL);
-    // It stops once more on its way out.
-    while let Ok(status) = task::wait_for(tid) {
-        if matches!(status, task::Status::Exited(_) | task::Status::Killed(_)) {
-            break;
-        }
-        drop(Stopped::adopt(tid).resume(task::Resume::Cont, None));
-    }
+    task::end(tid);
     result
 }
 
