@@ -12,7 +12,10 @@
 
 use std::{collections::BTreeMap, mem, ops::Range, thread, time::Instant};
 
-use bis_agent::hooks::{entries, state};
+use bis_agent::{
+    OURS,
+    hooks::{entries, state},
+};
 use bis_syscalls::Dir;
 use bis_trace::{
     StreamWriter,
@@ -263,18 +266,24 @@ impl Recorder<'_> {
 
     /// Checksums of all memory that the program can change, if they are wanted. Bytes that only the kernel or
     /// a domain with the token may touch are stable here.
-    pub fn sums(&self, tid: Tid) -> Result<Vec<RangeSum>> {
+    pub fn sums(&mut self, tid: Tid) -> Result<Vec<RangeSum>> {
         let Some(checksum) = self.session.options.checksum else { return Ok(Vec::new()) };
         let mappings = maps::read(tid)?;
+        let is_in = |m: &maps::Mapping, addr: Addr| m.start <= addr && addr < m.end;
+        let is_away = |left: Addr, now: Addr| !mappings.iter().any(|m| is_in(m, left) && is_in(m, now));
+        if let Some(task) = self.tasks.get_mut(&tid)
+            && let Some(now) = stack_pointer(task).filter(|now| !OURS.contains(&now.0))
+        {
+            let before = task.stack_end.replace(now);
+            task.left_stack = before.filter(|before| is_away(*before, now)).or(task.left_stack);
+        }
         let mut stacks = stack_pointers(self.tasks);
+        // A task that is on another stack now, for a handler or for good, may go on where it has left this
+        // one.
+        let left = self.tasks.values().filter_map(|task| Some((task.left_stack?, stack_pointer(task)?)));
+        stacks.extend(left.filter(|(left, now)| is_away(*left, *now)).map(|(left, _)| left));
         let saved = xsave::pages(&saved_states(self.memory, &stacks, &mappings));
         stacks.extend(self.space.old_stacks());
-        // A task in a handler on a stack of its own goes on where that has interrupted it.
-        let is_in = |m: &maps::Mapping, addr: Addr| m.start <= addr && addr < m.end;
-        let left = self.tasks.values().filter_map(|task| Some((task.left_stack?, stack_pointer(task)?)));
-        let is_away =
-            |(left, now): &(Addr, Addr)| !mappings.iter().any(|m| is_in(m, *left) && is_in(m, *now));
-        stacks.extend(left.filter(is_away).map(|(left, _)| left));
         let mut sums = Vec::new();
         // A file that another domain changes shows that at once; the stream says it at the next event's
         // outcome.

@@ -287,7 +287,10 @@ pub struct Task {
     /// The `syscall` instruction whose call was put off for a handler, and the stack pointer there: the
     /// handler may make calls through the same instruction.
     pub undone: Option<(Addr, Addr)>,
-    /// Where its stack ended when a handler was last called on another one.
+    /// Where its stack ended when memory was last summed for it.
+    pub stack_end: Option<Addr>,
+    /// Where the one ended that it was on before it went to another one: by the call of a handler, or by any
+    /// way that a program likes.
     pub left_stack: Option<Addr>,
     /// Its last event is the return from a handler.
     pub has_returned: bool,
@@ -361,6 +364,7 @@ impl Task {
             stash: VecDeque::new(),
             hushed: None,
             undone: None,
+            stack_end: None,
             left_stack: None,
             has_returned: false,
             is_halted: false,

@@ -23,7 +23,19 @@ static void return_from(char *stack) {
       : "memory", "rax", "rcx", "r11");
 }
 
-int main(void) {
+// How much of what the dynamic linker has left on the stack is under later frames depends on where that begins.
+static void with_another_stack(char *program, int longer) {
+  static char room[512] = "ROOM=";
+  memset(room + 5, 'x', longer);
+  pid_t child = fork();
+  if (child == 0) CHECK(execve("/proc/self/exe", (char *[]){program, "again", NULL}, (char *[]){room, NULL}));
+  int status;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+int main(int argc, char **argv) {
+  if (argc == 1)
+    for (int longer = 16; longer < 256; longer += 16) with_another_stack(argv[0], longer);
   char *alt = mmap(NULL, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CHECK(sigaltstack(&(stack_t){.ss_sp = alt, .ss_size = 1 << 16}, NULL) == 0);
   on_siginfo(SIGSEGV, save, SA_ONSTACK);

@@ -415,6 +415,7 @@ impl Domain {
         task.stash = kept.stash.clone();
         task.hushed = None;
         task.undone = None;
+        task.stack_end = None;
         task.left_stack = kept.left_stack;
         task.has_returned = false;
         task.interrupts = None;

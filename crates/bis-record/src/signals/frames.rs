@@ -57,10 +57,6 @@ impl Domain {
             // What is left there when the handler has returned is checked no more than what lies below any
             // stack.
             self.space.leave_stack(regs.sp());
-            // Unless it was there already: then its frame lies right below.
-            if own.rsp.wrapping_sub(regs.rsp) > FRAME_MAX {
-                self.task(tid)?.left_stack = Some(own.sp());
-            }
         }
         let xstate = Some(self.stopped(tid)?.xstate()?);
         let mut outcome = Outcome { regs, xstate, writes, ..Outcome::default() };
