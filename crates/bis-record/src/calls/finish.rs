@@ -25,12 +25,15 @@ impl Domain {
         let changes = |call: &InCall| (call.effects.clone(), call.writes.clone(), call.ours.clone());
         let made = call.made.filter(|_| !call.silent).map(|_| changes(&call));
         let result = self.finish(tid, &mut call);
-        if let (Err(error), Some((effects, writes, ours))) = (&result, made)
+        if let Err(error) = &result
             && error.is_death_of(tid)
             && !call.silent
             && let Some(task) = self.tasks.get_mut(&tid)
         {
-            (call.effects, call.writes, call.ours) = (effects, writes, ours);
+            if let Some(changes) = made {
+                (call.effects, call.writes, call.ours) = changes;
+            }
+            // That it has come to this call is still to be told.
             task.call = Some(call);
         }
         result

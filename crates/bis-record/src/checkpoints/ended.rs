@@ -16,7 +16,7 @@ use bis_trace::{
     event::{MemWrite, Meta, TaskEnd},
     types::{Addr, Registers, Tid},
 };
-use bis_tracee::{TraceeError, handover::Parked, remote::Remote};
+use bis_tracee::{TraceeError, handover::Parked, place, remote::Remote};
 
 use super::held::{Checkpoint, Ended};
 use crate::{
@@ -95,6 +95,8 @@ impl Domain {
         let Handle::Stopped(stopped) = std::mem::replace(&mut task.handle, Handle::Taken) else {
             return Err(RecordError::Bug { tid, what: "ends while it runs".into() });
         };
+        // Nobody would know of one that it meets when it has come back.
+        place::clear_breakpoint(tid)?;
         let parked = Some(Parked::park(stopped)?);
         self.checkpoints.ended.insert(tid, Ended { parked, pid, own_name, traits });
         self.gone(tid, TaskEnd::Exited(code), writes)?;

@@ -141,7 +141,10 @@ impl Domain {
         let is_left = regs.orig_rax.cast_signed() >= 0 && self.is_left_by_hook(regs.ip().wrapping_sub(2));
         let is_in_hook = self.is_in_hooks(regs.ip()) && !is_left;
         let killed = Killed::at(&regs, is_in_hook, &self.instruction(regs.ip()));
-        tracing::debug!(domain = %self.id, %tid, ?killed, rip = format_args!("{:#x}", regs.rip), "last place");
+        tracing::debug!(
+            domain = %self.id, %tid, ?killed, rip = format_args!("{:#x}", regs.rip),
+            call = regs.orig_rax.cast_signed(), result = regs.result(), "last place"
+        );
         match killed {
             Killed::Computing => {
                 let span = self.find_span_by_hand(tid)?;
