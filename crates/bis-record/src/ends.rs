@@ -54,8 +54,6 @@ impl Domain {
             TaskEnd::Exited(u8::try_from(libc::WEXITSTATUS(wait_status)).unwrap_or(0))
         };
         self.tell_last_place(tid, status)?;
-        let call = self.task(tid)?.call.as_ref().map(|call| (call.nr, call.entered, call.silent));
-        tracing::debug!(domain = %self.id, %tid, ?status, ?call, "ends");
         self.drain(tid)?;
         self.end_of_clone(tid)?;
         self.write_entry(tid)?;
@@ -102,12 +100,8 @@ impl Domain {
             _ => TaskEnd::Killed(Signal::KILL),
         };
         self.process_status(tid, status);
-        let task = self.task(tid)?;
-        let call = task.call.as_ref().map(|call| (call.nr, call.entered, call.silent));
-        let has_gone_on = task.has_gone_on;
-        tracing::debug!(domain = %self.id, %tid, %status, ?call, has_gone_on, "gone without a stop");
         self.drain(tid)?;
-        self.tell_call_in_front(tid)?;
+        self.tell_call_in_front(tid, end)?;
         self.end_of_clone(tid)?;
         // Killed in front of a call as it was let go into it.
         self.write_entry(tid)?;

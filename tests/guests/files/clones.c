@@ -1,3 +1,4 @@
+// calm: chaos shortens what it reads from pipes
 // Large reads of files in every way: whole blocks and not, across the end, of holes, past the page cache, into vectors,
 // of files that are overwritten, cut, or gone afterwards, and while somebody else writes. Where the trace is on a
 // filesystem that clones blocks they are cloned (crates/bis/tests/cloning.rs runs this there); what the program sees

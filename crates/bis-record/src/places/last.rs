@@ -162,11 +162,25 @@ impl Domain {
 
     /// As [`Domain::tell_last_place`], of a task that is gone already: it was killed as the call that it
     /// stood in front of was looked at.
-    pub fn tell_call_in_front(&mut self, tid: Tid) -> Result<()> {
+    ///
+    /// Or in the stop of a signal, before we heard of that: the kernel goes on with the signal then, finds it
+    /// fatal, and makes no stop of the end where SIGKILL waits (`get_signal` and `ptrace_stop`,
+    /// kernel/signal.c). Nobody can say any more how far such a task came.
+    pub fn tell_call_in_front(&mut self, tid: Tid, end: TaskEnd) -> Result<()> {
         let in_front = self.task(tid)?.in_front.take();
+        if !self.is_place_untold(tid)? {
+            return Ok(());
+        }
         match in_front {
-            Some(entry) if self.is_place_untold(tid)? => self.stands_in_front(tid, entry, Vec::new()),
-            _ => Ok(()),
+            Some(entry) => self.stands_in_front(tid, entry, Vec::new()),
+            None if end == TaskEnd::Killed(Signal::KILL) => {
+                let text = format!(
+                    "task {tid} was killed just as a signal stopped it: what it had stored into shared memory \
+                     since its last event may be missing in replay"
+                );
+                self.session.note(self.session.writer.next_seq(), text)
+            }
+            None => Ok(()),
         }
     }
 
