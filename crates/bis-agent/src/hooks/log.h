@@ -3,8 +3,8 @@
 
 #include "words.h"
 
-// A log that is longer than this is taken at the next chance: what stays in the caches is written and copied
-// faster, and each time that it is taken costs stops. Behind it there is room for the largest call (CAP_MAX).
+// A log that is longer than this is taken at once, by a stop at the hook's end: what stays in the caches is written and
+// copied faster, and each time that it is taken costs a stop. Behind it there is room for the largest call (CAP_MAX).
 #define LOG_SOON 0x60000
 
 // Products and sums that do not wait for each other.
@@ -51,7 +51,7 @@ static inline void end_hook(void) {
 
 // The call has been made. 1: it is to stop at the safepoint.
 static inline u64 leave_soon(u64 replay, u64 pos) {
-  u64 at_end = S->end_stop & (pos == S->end), exit_stop = S->exit_stop;
+  u64 at_end = S->end_stop & (pos == S->end), exit_stop = S->exit_stop | below(LOG_SOON, pos);
   end_hook();
   return (at_end & replay) | (exit_stop & ~replay);
 }
