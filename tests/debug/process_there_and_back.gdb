@@ -1,12 +1,13 @@
 # From a process to another one at the same moment, and back; each keeps where it was.
-# program: shared_page.c
+# program: shared_turns.c
 process
-#> ~ \* .*shared_page
-#> ~ shared_page \(forked by
+#> ~ \* .*shared_turns
+#> ~ shared_turns \(forked by
 break by_parent
 break by_child
+break main
 continue
-#> by_parent (i=0)
+#> main ()
 process {fork}
 #> it begins at event
 #> Program stopped
@@ -25,7 +26,7 @@ process {first}
 print *page
 #> turn = 1, parents = 10, childs = 0
 continue
-#> by_parent (i=2)
+#> by_parent (i=1)
 back 2
 #> Program stopped
 when-tid
@@ -34,7 +35,7 @@ print page->turn
 #> = 1
 forward 2
 #> Program stopped
-#> by_parent (i=2)
+#> by_parent (i=1)
 process 1
 #> the recording has no process 1
 process {first}
