@@ -327,14 +327,22 @@ impl Trace {
         Ending::Cut { why }
     }
 
-    /// What is wrong if a domain has ended after another number of events than its stream has: each chunk may
-    /// be sound, and one of them not there, or there as another stream's.
+    /// What is wrong if a domain has ended after another number of events than its stream has, or has not
+    /// ended in a recording that has: each chunk may be sound, and one of them not there, or there as another
+    /// stream's.
     fn lost_events(&self) -> Option<String> {
-        self.metas.iter().find_map(|meta| {
-            let Meta::DomainEnd { domain, event_count, .. } = meta else { return None };
+        let mut ended = HashSet::new();
+        for meta in &self.metas {
+            let Meta::DomainEnd { domain, event_count, .. } = meta else { continue };
             let has = self.event_count(*domain);
-            (has != *event_count).then(|| format!("domain {domain} has {has} events, and had {event_count}"))
-        })
+            if has != *event_count {
+                return Some(format!("domain {domain} has {has} events, and had {event_count}"));
+            }
+            ended.insert(*domain);
+        }
+        let left = self.domains().find(|entry| !ended.contains(&entry.domain))?;
+        let has = self.event_count(left.domain);
+        Some(format!("domain {} has {has} events, and no end", left.domain))
     }
 }
 

@@ -16,7 +16,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Folder, Step};
+use common::{Folder, Step, told::Told};
 use libtest_mimic::{Failed, Trial};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -27,7 +27,7 @@ const STATUS_CUT: i32 = 3;
 type Body = fn(&Folder) -> Result<(), Failed>;
 
 fn main() {
-    let trials: [(&str, Body); 26] = [
+    let trials: [(&str, Body); 27] = [
         ("a_missing_program", missing_program),
         ("a_file_that_cannot_be_executed", not_executable),
         ("a_program_of_another_kind", not_a_program),
@@ -52,6 +52,7 @@ fn main() {
         ("a_recorder_that_is_killed", killed_recorder),
         ("a_trace_with_flipped_bits", flipped_bits),
         ("a_trace_without_one_of_its_chunks", lost_chunks),
+        ("a_trace_without_one_of_its_processes", lost_process),
         ("a_trace_from_a_newer_version", newer_version),
         ("a_trace_that_lost_its_files", lost_files),
     ];
@@ -595,6 +596,32 @@ fn lost_chunks(folder: &Folder) -> Result<(), Failed> {
         let damaged = changed(folder, &trace, "damaged", |log| log[at] ^= 1)?;
         honest(folder, &damaged, &recorded, &format!("the chunk at byte {at} of {}", log.len()))?;
         fs::remove_dir_all(&damaged).map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
+/// Written anew without all that there was of one process but its name, so that every checksum and every
+/// number of events is right: `info` and `ls` say what replay says.
+fn lost_process(folder: &Folder) -> Result<(), Failed> {
+    let trace = folder.path().join("good");
+    let recorded = record(folder, &trace, &["sh", "-c", "echo a; (echo b); echo c"])?;
+    if recorded.status != 0 {
+        return Err(recorded.shown().into());
+    }
+    let told = Told::read(&trace)?;
+    let whole = folder.path().join("whole");
+    told.write(&told.events, &whole)?;
+    let lost = folder.path().join("lost");
+    let mut events = told.events.clone();
+    events.remove(&2).ok_or("there is no second domain")?;
+    told.write(&events, &lost)?;
+    for (trace, replayed, end) in [(&whole, 0, "complete; exit status 0"), (&lost, STATUS_CUT, "no end")] {
+        let info = bis(folder, &["info".as_ref(), trace.as_os_str()])?.shown();
+        let step = replay(folder, trace)?;
+        let said = info.lines().any(|line| line.contains("end ") && line.contains(end));
+        if !said || step.status != replayed {
+            return Err(format!("{info}\n{}", step.shown()).into());
+        }
     }
     Ok(())
 }
