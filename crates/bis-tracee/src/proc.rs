@@ -56,6 +56,21 @@ pub fn link(tid: Tid, name: &str) -> Option<PathBuf> {
     fs::read_link(path(tid, name)).ok()
 }
 
+/// What is wrong with `/proc` as a whole: it has to tell of this process's pid namespace, whose numbers all
+/// other calls take. `unshare -p` leaves the one of the namespace outside in place.
+pub fn is_of_elsewhere() -> Option<String> {
+    let ours = std::process::id();
+    let what = match fs::read_link("/proc/self") {
+        Ok(shown) if shown == Path::new(&ours.to_string()) => return None,
+        Ok(shown) => format!(
+            "it shows those of another pid namespace (this is process {ours} here, and {} there)",
+            shown.display()
+        ),
+        Err(error) => format!("nothing is mounted there that says which process this is: {error}"),
+    };
+    Some(what)
+}
+
 /// Is there such a task? One that has ended is there until it has been waited for.
 pub fn exists(tid: Tid) -> bool {
     path(tid, "").exists()

@@ -27,7 +27,7 @@ const STATUS_CUT: i32 = 3;
 type Body = fn(&Folder) -> Result<(), Failed>;
 
 fn main() {
-    let trials: [(&str, Body); 27] = [
+    let trials: [(&str, Body); 28] = [
         ("a_missing_program", missing_program),
         ("a_file_that_cannot_be_executed", not_executable),
         ("a_program_of_another_kind", not_a_program),
@@ -40,6 +40,7 @@ fn main() {
         ("a_program_that_limits_its_memory", limited_memory),
         ("a_recorder_that_may_make_no_large_files", no_large_files),
         ("a_recorder_that_may_start_no_threads", no_threads),
+        ("a_pid_namespace_without_its_proc", another_proc),
         ("a_folder_that_vanishes", vanished_folder),
         ("a_program_that_may_not_be_read", not_readable),
         ("a_program_that_may_not_be_read_in_a_tree", not_readable_in_a_tree),
@@ -350,6 +351,42 @@ fn no_threads(folder: &Folder) -> Result<(), Failed> {
         if step.status != 125 || !text.starts_with("bis: failed ") || !text.contains("ulimit -u") {
             return Err(format!("with {limit} processes: status {}\n{text}", step.status).into());
         }
+    }
+    Ok(())
+}
+
+/// A new pid namespace in which `/proc` is still that of the one outside, where our numbers are others' or
+/// nobody's; and none at all. With its own `/proc` there, all works.
+fn another_proc(folder: &Folder) -> Result<(), Failed> {
+    let trace = folder.path().join("trace");
+    let shown = trace.to_str().unwrap_or_default().to_owned();
+    let bis = common::bis();
+    let run = |options: &[&str], script: &str| {
+        let mut command = common::command("unshare", folder.path());
+        command.args(["--map-root-user", "--mount", "--pid", "--fork"]).args(options).args(["sh", "-c"]);
+        command.arg(script).arg("sh").arg(&bis);
+        common::run(command, "unshare", folder.path(), None, LIMIT)
+    };
+    if run(&[], "exit 0")?.status != 0 {
+        println!("a_pid_namespace_without_its_proc: not tried: no new namespaces may be made here");
+        return Ok(());
+    }
+    let line = ["/proc does not show our processes", "unshare --mount-proc"];
+    refused(&run(&[], &format!("$1 record -o {shown} true"))?, 125, &line)?;
+    refused(&run(&[], &format!("$1 run -o {shown} true"))?, 125, &line)?;
+    refused(&run(&[], &format!("mount -t tmpfs none /proc; $1 record -o {shown} true"))?, 125, &line)?;
+    if trace.exists() {
+        return Err("there is a trace".into());
+    }
+    let step = run(&["--mount-proc"], &format!("$1 record -o {shown} echo said && $1 replay -a {shown}"))?;
+    if step.status != 0 || step.stdout != b"said\nsaid\n" {
+        return Err(step.shown().into());
+    }
+    refused(&run(&[], &format!("$1 replay -a {shown}"))?, 2, &line)?;
+    refused(&run(&[], &format!("$1 replay {shown} -o --batch"))?, 2, &line)?;
+    let step = run(&[], "$1 doctor")?;
+    if step.status == 0 || !String::from_utf8_lossy(&step.stdout).contains("FAIL  processes") {
+        return Err(step.shown().into());
     }
     Ok(())
 }

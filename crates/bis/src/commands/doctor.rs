@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::{
     args::Doctor,
     env,
-    failure::{Result, status},
+    failure::{Failure, Result, status},
     folder, human, output, program,
 };
 
@@ -78,6 +78,27 @@ fn processor() -> Check {
     match cfg!(target_arch = "x86_64") {
         true => Check::good("processor", found),
         false => Check::bad("processor", found, "use an x86-64 machine").required(),
+    }
+}
+
+/// What helps where `/proc` is not that of our processes.
+const MOUNT_PROC: &str =
+    "mount the /proc of this namespace: unshare --mount-proc, or mount -t proc proc /proc";
+
+/// Without the right `/proc` nothing can be traced; `what` was to be done. Said before a task that is not
+/// there is looked for.
+pub fn finds_processes(what: &str) -> Result<()> {
+    proc::is_of_elsewhere().map_or(Ok(()), |found| {
+        Err(Failure::usage(format!(
+            "failed to {what}: /proc does not show our processes: {found}; {MOUNT_PROC}"
+        )))
+    })
+}
+
+fn processes() -> Check {
+    match proc::is_of_elsewhere() {
+        None => Check::good("processes", "/proc shows ours"),
+        Some(found) => Check::bad("processes", format!("of /proc: {found}"), MOUNT_PROC).required(),
     }
 }
 
@@ -185,7 +206,7 @@ pub fn run(args: &Doctor) -> Result<u8> {
             remedy: check.remedy.into(),
         })
         .collect();
-    checks.extend([processor(), kernel(), yama(), seccomp(), pmu(), descriptors(), debugger()]);
+    checks.extend([processor(), kernel(), processes(), yama(), seccomp(), pmu(), descriptors(), debugger()]);
     checks.extend(traces_folder());
     let fit = checks.iter().all(|check| check.ok || !check.required);
     let mut out = output::page();

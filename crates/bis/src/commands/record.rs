@@ -23,7 +23,7 @@ use bis_tracee::proc;
 
 use crate::{
     args::{CpuArg, Nested, Record, Run, TicksArg},
-    commands::{debug, guided::Guided, make_texts, on_replay},
+    commands::{debug, doctor, guided::Guided, make_texts, on_replay},
     env,
     failure::{Failure, Result, status},
     folder,
@@ -107,6 +107,7 @@ fn record(args: Record, live: bool) -> Result<u8> {
 
 /// Can this be recorded so? Said before anything is made.
 fn check(args: &Record, no_hooks: bool) -> Result<()> {
+    doctor::finds_processes("record")?;
     if let Some(cwd) = &args.making.cwd
         && !cwd.is_dir()
     {

@@ -10,7 +10,7 @@ use bis_tracee::features::{self, Level};
 
 use crate::{
     args::{ProcessArg, Replay},
-    commands::{debug, profile, steps, trace_at},
+    commands::{debug, doctor, profile, steps, trace_at},
     failure::{Failure, Result, status},
     folder, nested, output,
     progress::{self, Progress},
@@ -21,6 +21,7 @@ pub fn run(args: &Replay) -> Result<u8> {
         // A replay needs to trace, which a recorded process cannot.
         return Err(nested::leave());
     }
+    doctor::finds_processes("replay")?;
     // `-h` alone is a call for help.
     if !args.any_cpu && args.host.as_deref() != Some("") {
         fits_here(&Trace::open(&folder::find(&args.trace.name)?)?)?;
