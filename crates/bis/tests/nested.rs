@@ -20,11 +20,13 @@ const LIMIT: Duration = Duration::from_secs(60);
 type Body = fn(&Folder) -> Result<(), Failed>;
 
 fn main() {
-    let trials: [(&str, Body); 22] = [
+    let trials: [(&str, Body); 24] = [
         ("join::the_program_is_recorded_by_the_outer_one", joined),
         ("join::a_program_that_is_killed_says_by_what", joined_and_killed),
         ("join::a_program_that_is_not_there_is_not_found", joined_and_missing),
         ("join::sigpipe_is_what_it_was", joined_with_sigpipe),
+        ("join::bis_run_has_the_checkpoints_of_the_outer_one", joined_run),
+        ("join::a_debugger_is_refused", joined_with_gdb),
         ("error::it_is_refused", refused),
         ("ignore::it_is_refused_in_one_line", ignored),
         ("detach::a_command_is_left_out", left_out),
@@ -119,6 +121,33 @@ fn joined_with_sigpipe(folder: &Folder) -> Result<(), Failed> {
         [a, b, c, d] if a == b && c == d && a != c => Ok(()),
         _ => Err(format!("signals that are ignored:\n{text}").into()),
     }
+}
+
+/// The program makes checkpoints and goes back to them: the recording that there is serves these.
+fn joined_run(folder: &Folder) -> Result<(), Failed> {
+    let program = folder.path().join("program");
+    common::compile(&common::tree().join("tests/guests/checkpoints/retry.c"), &program)?;
+    let step =
+        both(folder, &[], "$BIS run -o inner -- ./program | tail -1; $BIS run sh -c 'exit 7'; echo $?")?;
+    let line = format!("joined the recording that this runs in: the trace is {}", folder.path().display());
+    expect(&step, 0, "guest ok\n7\n", &[&line])?;
+    has_no(&folder.path().join("inner"))?;
+    let script = "for how in error ignore; do $BIS run --nested=$how -o inner true; echo $?; done
+$BIS run --nested=detach -o own -- ./program >out; echo $?; tail -1 out";
+    let trace = folder.path().join("second");
+    let argv = ["sh", "-c", script].map(OsStr::new);
+    let mut command = common::record_command(&trace, &[], &argv, folder.path());
+    command.env("BIS", common::bis());
+    let step = common::run(command, "record", folder.path(), None, LIMIT)?;
+    expect(&step, 0, "125\n125\n0\nguest ok\n", &["already being recorded", "without --nested=ignore "])?;
+    has_no(&folder.path().join("inner"))?;
+    common::replay_and_compare(&trace, &step, folder.path(), LIMIT).map(drop)
+}
+
+fn joined_with_gdb(folder: &Folder) -> Result<(), Failed> {
+    let step = both(folder, &[], "for by in record run; do $BIS $by --gdb -o inner true; echo $?; done")?;
+    expect(&step, 0, "125\n125\n", &["failed to start the debugger", "--nested=detach"])?;
+    has_no(&folder.path().join("inner"))
 }
 
 fn refused(folder: &Folder) -> Result<(), Failed> {

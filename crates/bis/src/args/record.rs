@@ -132,6 +132,9 @@ pub struct Run {
     /// without bis: it gets no checkpoints then.
     #[arg(long)]
     pub wait: bool,
+    /// What to do where this bis is itself being recorded by bis
+    #[arg(long, value_name = "HOW", default_value = "join")]
+    pub nested: Nested,
     /// The program, looked for as a shell does, and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     pub command: Vec<OsString>,
@@ -177,7 +180,7 @@ pub struct Making {
 
 impl From<Run> for Record {
     fn from(run: Run) -> Record {
-        let Run { making, wait, command } = run;
+        let Run { making, wait, nested, command } = run;
         Record {
             making,
             no_hooks: false,
@@ -193,7 +196,7 @@ impl From<Run> for Record {
             on_error: None,
             port: None,
             detach: Vec::new(),
-            nested: Nested::Error,
+            nested,
             attach: None,
             command,
         }

@@ -151,6 +151,11 @@ fn inside(args: &Record, outer: &Outer) -> Result<u8> {
         )));
     }
     match (args.nested, outer) {
+        (Nested::Join, Outer { trace: Some(trace), .. }) if args.making.gdb => Err(Failure::usage(format!(
+            "failed to start the debugger on a program of the recording that this runs in (into {}): it goes on as that one does; \
+             with --nested=detach the program gets a recording of its own outside of it, and with that the debugger",
+            trace.display()
+        ))),
         (Nested::Join, Outer { trace: Some(trace), .. }) => join(args, trace),
         (Nested::Detach, Outer { trace: Some(_), .. }) => Err(nested::leave()),
         (Nested::Ignore, _) => Err(Failure::usage(format!(
