@@ -15,6 +15,7 @@ use crate::{
     calls::Entry,
     domain::Domain,
     error::Result,
+    space::USER_END,
     task::{parent_of, process_of},
 };
 
@@ -40,6 +41,16 @@ const OPTIONS: u64 = 0xff | 0x10_0000;
 
 /// PTRACE_O_SUSPEND_SECCOMP, which the kernel has for who may administer it.
 const SUSPEND_SECCOMP: u64 = 0x20_0000;
+
+/// `arch_prctl` on a tracee, with its arguments the other way round; by it gdbserver finds a thread's memory.
+const PTRACE_ARCH_PRCTL: u32 = linux_raw_sys::ptrace::PTRACE_ARCH_PRCTL;
+const ARCH_SET_GS: u64 = 0x1001;
+const ARCH_SET_FS: u64 = 0x1002;
+const ARCH_GET_FS: u64 = 0x1003;
+const ARCH_GET_GS: u64 = 0x1004;
+/// Where the bases of its segments are among the registers of `struct user`.
+const FS_BASE_AT: usize = 21 * WORD;
+const GS_BASE_AT: usize = 22 * WORD;
 
 /// What a request comes to: a result, or the error's number.
 type Answer<T = i64> = std::result::Result<T, i32>;
@@ -227,6 +238,13 @@ impl Domain {
                 let bytes = self.given(to, REGS_LEN)?;
                 self.change_regs(target, 0, &bytes)
             }
+            PTRACE_ARCH_PRCTL => match data {
+                ARCH_GET_FS => self.answer_with(tid, Addr(addr), stop.regs.fs_base.to_le_bytes().to_vec()),
+                ARCH_GET_GS => self.answer_with(tid, Addr(addr), stop.regs.gs_base.to_le_bytes().to_vec()),
+                ARCH_SET_FS => self.set_base(target, FS_BASE_AT, addr),
+                ARCH_SET_GS => self.set_base(target, GS_BASE_AT, addr),
+                _ => Err(libc::EINVAL),
+            },
             libc::PTRACE_GETFPREGS => {
                 let bytes = stop.xstate.get(..FPREGS_LEN).ok_or(libc::EIO)?.to_vec();
                 self.answer_with(tid, to, bytes)
@@ -279,6 +297,13 @@ impl Domain {
         }
         let at = usize::try_from(offset).map_err(|_| libc::EIO)?;
         self.change_regs(target, at, &word.to_le_bytes())
+    }
+
+    fn set_base(&mut self, target: Tid, at: usize, base: u64) -> Answer {
+        if base >= USER_END {
+            return Err(libc::EPERM);
+        }
+        self.change_regs(target, at, &base.to_le_bytes())
     }
 
     fn put_siginfo(&mut self, target: Tid, from: Addr) -> Answer {
