@@ -50,7 +50,7 @@ use crate::{
     Counting,
     domain::Domain,
     error::Result,
-    space::{Pool, READ_EXEC, TextRange, chunks, shown_text},
+    space::{Pool, READ_EXEC, TextRange, chunks, line_of, shown_text},
 };
 
 /// How long a task has been alone before its text stops to count, and how often that may happen in one
@@ -201,7 +201,8 @@ impl Domain {
         let holds = |part: &&bis_rewrite::StoredSegment| part.start <= first && end <= part.start + part.len;
         let entry = &pool.file.entry;
         let Some(part) = entry.segments.iter().find(holds) else { return Ok(false) };
-        let mut pieces = vec![(range.start, range.end - range.start, part.at + (first - part.start), false)];
+        let in_stored = part.at + (first - part.start);
+        let mut pieces = vec![(range.start, range.end - range.start, in_stored, false)];
         if is_new {
             pieces.insert(0, (pool.start, pool.end - pool.start, entry.trampolines_at, true));
         }
@@ -221,6 +222,7 @@ impl Domain {
             outcome.ours().pools.push(ours::Pool { addr, len, bias, map: pool.file.kept.1 });
         }
         let (addr, len, offset) = (range.start, range.end - range.start, range.offset);
+        self.session.texts.originals.set(&pool.file.entry.path, in_stored..in_stored + len, &shown, offset);
         let text = ours::DenseText { addr, len, pool: pool.start, file: range.kept, offset };
         outcome.ours().dense.push(text);
         self.space.patches_mut().retire(range.start, range.end);
@@ -235,9 +237,7 @@ impl Domain {
             dense.pools.iter().position(|known| known.start == pool.start).unwrap_or(0)
         };
         dense.texts.push((range.start, range.end, number));
-        let (major, minor) = shown.device;
-        let line = format!("r-xp {:08x} {major:02x}:{minor:02x} {} ", shown.offset, shown.inode);
-        let line = [line.as_bytes(), &shown.name, b"\n"].concat();
+        let line = line_of(&shown, shown.offset);
         dense.lines.retain(|(known, _)| known.end <= shown.start || shown.end <= known.start);
         dense.lines.push((shown.start..shown.end, line));
         if is_new {

@@ -21,7 +21,7 @@ use object::{
     read::elf::{FileHeader, ProgramHeader},
 };
 
-use crate::space::{KnownSets, MadePatches};
+use crate::space::{KnownSets, MadePatches, Originals};
 
 /// Device, inode, length and modification time, and the hash of the content where that is known: a changed
 /// file is another one.
@@ -433,6 +433,8 @@ pub struct Texts {
     /// What has been made of them.
     pub made: MadePatches,
     pub sets: KnownSets,
+    /// In place of what the dense texts show.
+    pub originals: Originals,
 }
 
 impl Texts {
@@ -454,7 +456,8 @@ impl Texts {
             dense.inspect_err(failed).ok()
         });
         let (asked, files, kept) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Texts { cache, dense, asked, files, kept, made: MadePatches::default(), sets: KnownSets::default() }
+        let (made, sets, originals) = (MadePatches::default(), KnownSets::default(), Originals::default());
+        Texts { cache, dense, asked, files, kept, made, sets, originals }
     }
 
     /// Where dense texts are kept; none: there can be none.

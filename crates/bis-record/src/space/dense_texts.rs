@@ -1,7 +1,14 @@
 //! Which text of an address space counts, where its trampolines are, and what addresses in them mean to the
 //! program. Data and lookups, like `patches.rs`; how the text comes there is in `hooks/dense.rs`.
 
-use std::{collections::BTreeSet, ops::Range, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    ffi::{OsStr, OsString},
+    ops::Range,
+    os::unix::ffi::OsStrExt,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use bis_rewrite::{DenseMap, Place, SiteKind, clock_fault};
 use bis_trace::types::{Addr, PAGE_LEN};
@@ -139,6 +146,47 @@ impl DenseTexts {
         };
         self.texts = std::mem::take(&mut self.texts).into_iter().flat_map(cut).collect();
     }
+}
+
+/// Which parts of the original files the dense files of a recording show in place of, by their names.
+#[derive(Debug, Default)]
+pub struct Originals(Mutex<HashMap<OsString, Vec<Original>>>);
+
+#[derive(Debug)]
+struct Original {
+    /// Offsets in the dense file.
+    part: Range<u64>,
+    /// The mapping in whose place the part was mapped last, as the program believes it, and where in the
+    /// original file the part begins.
+    shown: Mapping,
+    offset: u64,
+}
+
+impl Originals {
+    /// This part of a dense file has been mapped in place of its original.
+    pub fn set(&self, dense: &Path, part: Range<u64>, shown: &Mapping, offset: u64) {
+        let Some(name) = dense.file_name() else { return };
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let parts = all.entry(name.to_owned()).or_default();
+        parts.retain(|known| known.part != part);
+        parts.push(Original { part, shown: shown.clone(), offset });
+    }
+
+    /// What `/proc/PID/maps` would say behind the addresses of what a dense file with this path shows, from
+    /// this offset on. None as well of its trampolines.
+    pub fn line_of(&self, path: &[u8], offset: u64) -> Option<Vec<u8>> {
+        let name = Path::new(OsStr::from_bytes(path)).file_name()?;
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = all.get(name)?.iter().rev().find(|known| known.part.contains(&offset))?;
+        Some(line_of(&known.shown, known.offset + (offset - known.part.start)))
+    }
+}
+
+/// What `/proc/PID/maps` says behind the addresses of text that is mapped as here, from this offset on.
+pub fn line_of(shown: &Mapping, offset: u64) -> Vec<u8> {
+    let (major, minor) = shown.device;
+    let line = format!("r-xp {offset:08x} {major:02x}:{minor:02x} {} ", shown.inode);
+    [line.as_bytes(), &shown.name, b"\n"].concat()
 }
 
 /// The mapping that shows this text, as it was before some of its pages became guards; none if it is not what

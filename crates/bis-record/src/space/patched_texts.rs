@@ -192,13 +192,14 @@ impl KnownSets {
     }
 
     /// What `/proc/PID/maps` would say behind the addresses of what a kept file with this path shows, from
-    /// this offset on.
+    /// this offset on. None as well of its trampolines.
     pub fn line_of(&self, path: &[u8], offset: u64) -> Option<Vec<u8>> {
         let sets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let shown = |known: &KnownSet| match known {
             KnownSet::Kept(kept) if path.ends_with(kept.path.file_name()?.as_encoded_bytes()) => {
                 let shown = &kept.patched.shown;
-                Some(ShownText { offset: shown.offset + offset, ..shown.clone() }.line())
+                (offset < kept.text_len)
+                    .then(|| ShownText { offset: shown.offset + offset, ..shown.clone() }.line())
             }
             _ => None,
         };

@@ -341,7 +341,11 @@ impl Domain {
         if self.tasks.contains_key(&number) {
             return self.space.patches().instead();
         }
-        text::instead_of_files(text, |name, offset| self.session.texts.sets.line_of(name, offset))
+        let texts = &self.session.texts;
+        let of = |name: &[u8], offset| {
+            texts.sets.line_of(name, offset).or_else(|| texts.originals.line_of(name, offset))
+        };
+        text::instead_of_files(text, of)
     }
 
     /// What the kernel says of mappings, as the program sees it.
