@@ -313,9 +313,14 @@ impl Trace {
     }
 
     fn find_ending(&self) -> Ending {
+        // Threads that had not heard of it yet may have added entries behind that.
+        let cut = self.metas.iter().rev().find_map(|meta| match meta {
+            Meta::Cut { why } => Some(why),
+            _ => None,
+        });
         let why = match (&self.table().damage, self.metas.last()) {
             (Some(Damage::Bad(offset)), _) => format!("the chunk at byte {offset} is damaged (checksum)"),
-            (_, Some(Meta::Cut { why })) => why.clone(),
+            _ if cut.is_some() => cut.cloned().unwrap_or_default(),
             (Some(Damage::HalfChunk(offset)), _) => last_words(&self.dir)
                 .unwrap_or_else(|| format!("the log ends in the middle of a chunk at byte {offset}")),
             (None, Some(Meta::End { exit_code, .. })) => match self.lost_events() {

@@ -27,7 +27,7 @@ const STATUS_CUT: i32 = 3;
 type Body = fn(&Folder) -> Result<(), Failed>;
 
 fn main() {
-    let trials: [(&str, Body); 28] = [
+    let trials: [(&str, Body); 29] = [
         ("a_missing_program", missing_program),
         ("a_file_that_cannot_be_executed", not_executable),
         ("a_program_of_another_kind", not_a_program),
@@ -40,6 +40,7 @@ fn main() {
         ("a_program_that_limits_its_memory", limited_memory),
         ("a_recorder_that_may_make_no_large_files", no_large_files),
         ("a_recorder_that_may_start_no_threads", no_threads),
+        ("a_container_with_few_processes", few_in_the_container),
         ("a_pid_namespace_without_its_proc", another_proc),
         ("a_folder_that_vanishes", vanished_folder),
         ("a_program_that_may_not_be_read", not_readable),
@@ -305,6 +306,10 @@ fn no_large_files(folder: &Folder) -> Result<(), Failed> {
 
 /// A folder that everybody can use, with a copy of bis, and how to run that as somebody who is not root.
 fn as_nobody(options: &[&str]) -> Result<(tempfile::TempDir, std::process::Command), Failed> {
+    as_user(4242, options)
+}
+
+fn as_user(id: u32, options: &[&str]) -> Result<(tempfile::TempDir, std::process::Command), Failed> {
     let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
     let all = |mode| fs::Permissions::from_mode(mode);
     fs::set_permissions(folder.path(), all(0o777)).map_err(|e| e.to_string())?;
@@ -314,7 +319,8 @@ fn as_nobody(options: &[&str]) -> Result<(tempfile::TempDir, std::process::Comma
     let mut command;
     if rustix::process::geteuid().is_root() {
         command = common::command("setpriv", folder.path());
-        command.args(["--reuid=4242", "--regid=4242", "--clear-groups", "prlimit"]);
+        command.arg(format!("--reuid={id}")).arg(format!("--regid={id}"));
+        command.args(["--clear-groups", "prlimit"]);
     } else {
         command = common::command("prlimit", folder.path());
     }
@@ -342,15 +348,103 @@ fn limited_memory(folder: &Folder) -> Result<(), Failed> {
     Ok(())
 }
 
-fn no_threads(folder: &Folder) -> Result<(), Failed> {
-    for limit in [1, 4] {
-        let (_home, mut command) = as_nobody(&[&format!("--nproc={limit}")])?;
-        command.arg("true");
-        let step = common::run(command, "record", folder.path(), None, LIMIT)?;
-        let text = step.stderr_text();
-        if step.status != 125 || !text.starts_with("bis: failed ") || !text.contains("ulimit -u") {
-            return Err(format!("with {limit} processes: status {}\n{text}", step.status).into());
+/// Each of its processes is in a place of its own when there may be no more, and so is bis: it says so in one
+/// line, and the trace, too, or the program does in its own way, and that replays.
+const FORKS: &str = "for i in 1 2 3; do (sleep 0.05; :) & done; wait; echo done";
+
+/// What came of [`FORKS`] where there may be `limit` tasks. Whether bis has ended the recording for that.
+fn few_tasks(folder: &Folder, step: &Step, trace: &Path, limit: u32) -> Result<bool, Failed> {
+    let text = step.stderr_text();
+    let wrong = |what: &str| {
+        Err(format!("with {limit} processes: {what}: status {}\n{}", step.status, step.shown()).into())
+    };
+    let said: Vec<&str> = text.lines().filter(|line| line.contains("bis: failed ")).collect();
+    let has_trace = trace.join("log").exists();
+    let mut info = String::new();
+    let deadline = Instant::now() + LIMIT;
+    while has_trace {
+        info = bis(folder, &["info".as_ref(), trace.as_os_str()])?.shown();
+        // What bis has started to help it may have the trace open a moment longer.
+        if !info.contains("still being recorded") || Instant::now() > deadline {
+            break;
         }
+        thread::sleep(Duration::from_millis(20));
+    }
+    let end = info.lines().find(|line| line.starts_with("end ")).unwrap_or_default();
+    match (step.status, &*step.stdout) {
+        (125, _) if said.len() != 1 || !said[0].contains("ulimit -u or the container's") => {
+            wrong("not one line")
+        }
+        (125, _) if has_trace && !end.contains("ulimit -u or the container's") => wrong(&info),
+        (125, _) => Ok(true),
+        (0, b"done\n") | (2, b"") if said.is_empty() => {
+            let again = replay(folder, trace)?;
+            let is_same = again.status == 0 && again.stdout == step.stdout && again.stderr == step.stderr;
+            if is_same { Ok(false) } else { wrong(&again.shown()) }
+        }
+        _ => wrong("neither bis nor the program says why"),
+    }
+}
+
+/// Also where it is the program that may start no more: its own fork fails.
+fn no_threads(folder: &Folder) -> Result<(), Failed> {
+    let mut ends = [0, 0];
+    for limit in [1, 2, 3, 4, 8, 12, 15, 16, 17, 18, 19, 20, 21, 22, 24, 28, 40, 400] {
+        // Of others of this user there are none.
+        let (home, mut command) = as_user(4243, &[&format!("--nproc={limit}")])?;
+        let trace = home.path().join("trace");
+        command.arg("-o").arg(&trace).args(["--", "sh", "-c", FORKS]);
+        let step = common::run(command, "record", folder.path(), None, LIMIT)?;
+        ends[usize::from(few_tasks(folder, &step, &trace, limit)?)] += 1;
+    }
+    if ends.contains(&0) {
+        return Err(format!("recorded, and refused for want of processes: {ends:?} times").into());
+    }
+    Ok(())
+}
+
+/// A control group that is removed in the end, and its limit of tasks.
+struct Group(PathBuf);
+
+impl Group {
+    /// None: this machine lets nobody make one.
+    fn new() -> Option<Group> {
+        let name = format!("bis-test-{}", std::process::id());
+        ["/sys/fs/cgroup/pids", "/sys/fs/cgroup"].into_iter().find_map(|root| {
+            let group = Group(Path::new(root).join(&name));
+            fs::create_dir(&group.0).ok()?;
+            fs::write(group.0.join("pids.max"), "100").ok()?;
+            Some(group)
+        })
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+fn few_in_the_container(folder: &Folder) -> Result<(), Failed> {
+    let Some(group) = Group::new() else {
+        println!(
+            "a_container_with_few_processes: not tried: no control group with pids.max can be made here"
+        );
+        return Ok(());
+    };
+    let mut ends = [0, 0];
+    for limit in [2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 200] {
+        fs::write(group.0.join("pids.max"), limit.to_string())?;
+        let trace = folder.path().join(format!("trace.{limit}"));
+        let mut command = common::command("sh", folder.path());
+        command.args(["-c", "echo $$ > \"$1\" && shift && exec \"$@\"", "sh"]);
+        command.arg(group.0.join("cgroup.procs")).arg(common::bis()).args(["record", "-o"]);
+        command.arg(&trace).args(["--", "sh", "-c", FORKS]);
+        let step = common::run(command, "record", folder.path(), None, LIMIT)?;
+        ends[usize::from(few_tasks(folder, &step, &trace, limit)?)] += 1;
+    }
+    if ends.contains(&0) {
+        return Err(format!("recorded, and refused for want of processes: {ends:?} times").into());
     }
     Ok(())
 }

@@ -83,7 +83,8 @@ pub enum Meta {
         exit_code: u8,
         seq: EventSeq,
     },
-    /// Last, when it did not: why, in words for people (the disk filled, ...).
+    /// When it did not: why, in words for people (the disk filled, ...). Last, but for what threads added that
+    /// had not heard of it yet.
     Cut {
         why: String,
     },

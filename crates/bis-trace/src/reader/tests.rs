@@ -312,6 +312,18 @@ fn a_chunk_of_another_stream_is_missed() {
     assert_eq!(Trace::open(dir.path()).unwrap().ended(), &Ending::Cut { why });
 }
 
+/// A thread that has not heard of the recording's failure says what it has to say behind it.
+#[test]
+fn what_follows_the_cut_does_not_hide_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Writer::create(dir.path()).unwrap();
+    let why = "the disk was full".to_owned();
+    writer.meta(&Meta::Cut { why: why.clone() }).unwrap();
+    writer.meta(&Meta::Note { seq: writer.next_seq(), text: "x".into() }).unwrap();
+    writer.finish().unwrap();
+    assert_eq!(Trace::open(dir.path()).unwrap().ended(), &Ending::Cut { why });
+}
+
 /// A trace of format 2 is read, and does not say what is bis's own.
 #[test]
 fn older_traces_say_less() {
