@@ -153,6 +153,11 @@ const PAGES_NEAR: u64 = 16;
 /// The longest of what a call returns some of: names in folders, events of inotify, siginfos.
 const RECORD_MAX: u64 = 300;
 
+/// The longest of what a stream is made of, of which the kernel copies as much as there is memory for and
+/// tells nothing: a page of a pipe, a packet of a socket. Packets may be longer, but each page that is looked
+/// at takes time.
+const PACKET_MAX: u64 = 1 << 14;
+
 /// The longest control message that the kernel makes: 253 descriptors.
 const CONTROL_MAX: u64 = 2048;
 
@@ -254,8 +259,15 @@ impl Plan {
                 .by_ref()
                 .take_while(|page| *page < end)
                 .find(|page| max == RECORD_MAX || !is_writable(*page));
-            if let Some(stop) = stop {
-                self.put(&mut found, &pointers, i, from, stop - begin);
+            let is_stream = matches!(piece.written, Written::Counted { count: Count::Ret, unit: 1 });
+            let far = piece.home.saturating_add(piece.len).min(begin.saturating_add(PACKET_MAX));
+            // Where all of that is there, nothing was begun.
+            let there =
+                if is_stream && ret > 0 && begin < far { readable(begin, far - begin, mem) } else { 0 };
+            let torn = if there < far.saturating_sub(begin) { there } else { 0 };
+            let len = torn.max(stop.map_or(0, |stop| stop - begin));
+            if len > 0 {
+                self.put(&mut found, &pointers, i, from, len);
             }
         }
         found
