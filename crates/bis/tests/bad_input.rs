@@ -362,13 +362,11 @@ fn few_tasks(folder: &Folder, step: &Step, trace: &Path, limit: u32) -> Result<b
     let has_trace = trace.join("log").exists();
     let mut info = String::new();
     let deadline = Instant::now() + LIMIT;
-    while has_trace {
+    // What bis has started to help it may have the trace open a moment longer.
+    while has_trace && (info.is_empty() || info.contains("still being recorded")) && Instant::now() < deadline
+    {
         info = bis(folder, &["info".as_ref(), trace.as_os_str()])?.shown();
-        // What bis has started to help it may have the trace open a moment longer.
-        if !info.contains("still being recorded") || Instant::now() > deadline {
-            break;
-        }
-        thread::sleep(Duration::from_millis(20));
+        thread::sleep(Duration::from_millis(5));
     }
     let end = info.lines().find(|line| line.starts_with("end ")).unwrap_or_default();
     match (step.status, &*step.stdout) {

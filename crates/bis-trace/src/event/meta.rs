@@ -83,8 +83,8 @@ pub enum Meta {
         exit_code: u8,
         seq: EventSeq,
     },
-    /// When it did not: why, in words for people (the disk filled, ...). Last, but for what threads added that
-    /// had not heard of it yet.
+    /// When it did not: why, in words for people (the disk filled, ...). Last, but for what threads added
+    /// that had not heard of it yet.
     Cut {
         why: String,
     },
