@@ -304,11 +304,15 @@ hooks_copy:
     xorl %eax, %eax
     ret
 
-    // u64 hooks_touch(void *at, u64 len): 0, or 1 where the first or the last byte cannot be written.
+    // u64 hooks_touch(void *at, u64 len): 0, or 1 where a page of it cannot be written.
     .globl hooks_touch
 hooks_touch:
-    orb $0, (%rdi)
-    orb $0, -1(%rdi,%rsi)
+    leaq -1(%rdi,%rsi), %rdx
+6:  orb $0, (%rdi)
+    addq $4096, %rdi
+    cmpq %rdx, %rdi
+    jb 6b
+    orb $0, (%rdx)
     xorl %eax, %eax
     ret
 

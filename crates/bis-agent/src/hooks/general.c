@@ -229,8 +229,7 @@ static enum leaving redirect(struct plan *p, struct entry *e) {
     }
     if (is_given(kind)) continue;
     p->args[p->piece[i].arg] = p->place[i];
-    // What the kernel would not do because its results have no place to go must not be done here, or they are lost. (That
-    // both ends are there says nothing of what is between; nobody has such buffers.)
+    // What the kernel would not do because its results have no place to go must not be done here, or they are lost.
     if (p->cap[i] && hooks_touch((void *)p->user[i], p->cap[i])) return LATELY;
   }
   if (is_nested(p)) hooks_link(p);
