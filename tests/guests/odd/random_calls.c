@@ -60,7 +60,7 @@ static long pointer(void) {
 
 static long argument(char what) {
   static const long lengths[] = {0, 1, 4, 8, 16, 24, 64, 100, 144, 4096, 5000, 8192, 20000};
-  static const char *const paths[] = {"f", ".", "/proc/self/exe", "", "nowhere", "/etc/passwd"};
+  static const char *const paths[] = {"f", ".", "/proc/self/exe", "", "nowhere", "other"};
   static const long ioctls[] = {0x5401, 0x541b, 0x5413, 0x8912, 0x8913, 0x8927, 0xc020660b, 0x80086601, 0x801c581f, 0x8933};
   static const long advice[] = {0, 1, 2, 3, 4, 8, 9, 10, 12, 13, 14, 15, 16, 17, 20, 21, 22, 23, 100};
   static long none[2];
@@ -109,7 +109,12 @@ static void make_fds(void) {
   made[8] = epoll_create1(0);
   made[9] = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
   made[10] = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
-  made[11] = open("/etc/passwd", O_RDONLY);
+  // All paths are in this folder: what is opened with any flags may be cut, or made.
+  int other = open("other", O_RDWR | O_CREAT | O_TRUNC, 0600);
+  CHECK(other >= 0);
+  for (int i = 0; i < 40; i++) CHECK(write(other, "a line of a file that is read\n", 30) == 30);
+  CHECK(close(other) == 0);
+  made[11] = open("other", O_RDONLY);
   for (int i = 0; i < FDS; i++) {
     CHECK(made[i] >= 0 && dup2(made[i], FIRST_FD + i) == FIRST_FD + i && close(made[i]) == 0);
     fds[i] = FIRST_FD + i;
@@ -147,6 +152,8 @@ static void try_seed(unsigned long seed) {
     for (int k = 0; calls[which].args[k]; k++) args[k] = argument(calls[which].args[k]);
     // What is allocated is a disk's.
     if (calls[which].nr == SYS_fallocate && args[3] > 100000) args[3] = 1000;
+    // Nothing is made elsewhere.
+    if (calls[which].nr == SYS_openat && is_there((char *)(args[1] & -PAGE)) && *(volatile char *)args[1] == '/') args[1] = (long)"f";
     long result = syscall(calls[which].nr, args[0], args[1], args[2], args[3], args[4], args[5]);
     int error = result < 0 ? errno : 0;
     // Text is summed where it can be read: a mapping that cannot be makes the sum end the program.
