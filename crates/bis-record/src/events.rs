@@ -10,7 +10,7 @@
 //! domain's clock is closed where there is text now that nothing is known of. Calls in progress are events,
 //! too, as soon as others may come before their return ([`Recorder::write_entries`]).
 
-use std::{collections::BTreeMap, mem, ops::Range, thread, time::Instant};
+use std::{collections::BTreeMap, mem, ops::Range, sync::Arc, thread, time::Instant};
 
 use bis_agent::{
     OURS,
@@ -190,7 +190,7 @@ impl Recorder<'_> {
         let log = hooks.area.take_log();
         self.checkpoints.note(&plain::changes(&log));
         let seq = self.session.writer.next_seq();
-        self.push(seq, tid, EventKind::Hooked { alone, log }, Vec::new())
+        self.push(seq, tid, EventKind::Hooked { alone, log: Arc::new(log) }, Vec::new())
     }
 
     /// Writes an event, and nothing else.

@@ -6,7 +6,7 @@ mod guarded;
 mod interrupt;
 mod run;
 
-use std::{collections::VecDeque, ops::Range};
+use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 use bis_agent::hooks::{Change, Places};
 use bis_trace::types::{Addr, EventSeq, Registers, Signal, Tid};
@@ -70,7 +70,7 @@ pub struct Task {
 #[derive(Clone, Debug)]
 pub struct Hooked {
     pub alone: bool,
-    pub log: Vec<u8>,
+    pub log: Arc<Vec<u8>>,
 }
 
 /// A place at which a task stops though nothing happens there.

@@ -16,6 +16,8 @@ pub use self::{
     meta::{DomainEntry, FileEntry, Kept, Machine, Meta, OUTSIDE, Refusal, WayBack, When},
     signal::{SignalEvent, SignalPoint},
 };
+use std::sync::Arc;
+
 use crate::{
     ours::Ours,
     types::{Addr, DomainId, EventSeq, ObjectId, Registers, Signal, StandardStream, Tid},
@@ -145,7 +147,8 @@ pub enum EventKind {
     Hooked {
         /// The calls could wait in their hooks, because nobody else was waiting for the task.
         alone: bool,
-        log: Vec<u8>,
+        /// Long, and wanted by several: it is not copied.
+        log: Arc<Vec<u8>>,
     },
 }
 

@@ -296,7 +296,8 @@ fn kind() -> impl Strategy<Value = EventKind> {
                 EventKind::Pause(Box::new(Pause { place, regs, extended, held, seen, span, trap: addr / 2 }))
             }
         ),
-        (any::<bool>(), vec(any::<u8>(), 1..200)).prop_map(|(alone, log)| EventKind::Hooked { alone, log }),
+        (any::<bool>(), vec(any::<u8>(), 1..200))
+            .prop_map(|(alone, log)| EventKind::Hooked { alone, log: Arc::new(log) }),
     ]
 }
 

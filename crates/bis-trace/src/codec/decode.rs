@@ -1,5 +1,7 @@
 //! From Cap'n Proto to the model: events. (`meta.rs` has the meta entries.)
 
+use std::sync::Arc;
+
 use super::{
     Malformed, Result, check_cloned, check_domain, check_siginfo, check_signal, check_tid, ours,
     registers_from_bytes, require,
@@ -107,7 +109,7 @@ pub(super) fn event(from: schema::event::Reader<'_>, ours: bool) -> Result<Event
             let event = event?;
             let log = event.get_log()?;
             require(!log.is_empty(), || "an empty log of hooked calls".into())?;
-            EventKind::Hooked { alone: event.get_alone(), log: log.to_vec() }
+            EventKind::Hooked { alone: event.get_alone(), log: Arc::new(log.to_vec()) }
         }
     };
     let ticks = from.get_ticks().checked_sub(1);

@@ -421,7 +421,7 @@ fn content_that_repeats_is_written_once() {
         } else {
             // As the hooks' log has it: something before it, and behind it.
             let log = [&[round; 16][..], &page, &[1; 24], &page[..4096]].concat();
-            let kind = EventKind::Hooked { alone: true, log };
+            let kind = EventKind::Hooked { alone: true, log: log.into() };
             Event { seq, tid: Tid(7), kind, ticks: None, sums: vec![], lapse: Lapse::default() }
         };
         let start = 16 + page.len() + 24;
@@ -465,10 +465,10 @@ fn a_long_log_of_hooked_calls_keeps_its_place_and_what_repeats_in_it_is_written_
         let seq = writer.next_seq();
         let kind = match round % 3 {
             0 => EventKind::SyscallEnter { nr: 0, entry: Registers::default() },
-            1 => EventKind::Hooked { alone: true, log: vec![round; 64] },
+            1 => EventKind::Hooked { alone: true, log: vec![round; 64].into() },
             _ => {
                 let log = [&[round; 16][..], &page.repeat(CHUNK_RAW_BYTES / page.len() + 1)].concat();
-                EventKind::Hooked { alone: true, log }
+                EventKind::Hooked { alone: true, log: log.into() }
             }
         };
         let content = match &kind {
@@ -494,7 +494,7 @@ fn a_long_event_that_breaks_a_rule_ends_the_log_with_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let writer = Writer::create(dir.path()).unwrap();
     let mut stream = writer.stream(DomainId(1));
-    let kind = EventKind::Hooked { alone: true, log: vec![1; CHUNK_RAW_BYTES] };
+    let kind = EventKind::Hooked { alone: true, log: vec![1; CHUNK_RAW_BYTES].into() };
     let event =
         Event { seq: EventSeq(0), tid: Tid(7), kind, ticks: None, sums: vec![], lapse: Lapse::default() };
     stream.push_with(event, vec![]).unwrap();

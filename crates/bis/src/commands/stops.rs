@@ -279,7 +279,7 @@ mod tests {
             log.extend((nr | left << 9 | eights << 12).to_le_bytes());
             log.extend([0; 12]);
         }
-        let kind = EventKind::Hooked { alone: false, log };
+        let kind = EventKind::Hooked { alone: false, log: log.into() };
         stops.count(&event(kind), &mut last);
         call(&mut stops, &mut last, 0, 0x10_0010); // left by its hook
         call(&mut stops, &mut last, 0, 0x10_0010); // declined
