@@ -29,8 +29,9 @@ const ROUNDS: std::ops::RangeInclusive<u32> = 1..=3;
 /// time.
 const RECORDINGS_MAX: usize = 20;
 
-/// Events that are behind the program in front of the place.
-const EVENTS_BEFORE: u64 = 20;
+/// At least so many events are behind the program in front of the place, also where all its text is known
+/// from a recording before, and hooks make most of its calls.
+const EVENTS_BEFORE: u64 = 12;
 
 fn main() {
     let missing = !common::installed("gcc");
