@@ -1,10 +1,11 @@
-# From a process to another one at the same moment, and back; each keeps where it was.
-# program: shared_turns.c
+# From a process to another one at the same moment, and back; each keeps where it was. (The stops are behind the waits for
+# turns: which process is first at those differs.)
+# program: shared_page.c
 process
-#> ~ \* .*shared_turns
-#> ~ shared_turns \(forked by
-break by_parent
-break by_child
+#> ~ \* .*shared_page
+#> ~ shared_page \(forked by
+break shared_page.c:23
+break shared_page.c:29
 break main
 continue
 #> main ()

@@ -274,6 +274,7 @@ impl Recorder<'_> {
         if let Some(task) = self.tasks.get_mut(&tid)
             && let Some(now) = stack_pointer(task).filter(|now| !OURS.contains(&now.0))
         {
+            // For the next time: if it has gone to another stack by then, this is where it left this one.
             let before = task.stack_end.replace(now);
             task.left_stack = before.filter(|before| is_away(*before, now)).or(task.left_stack);
         }

@@ -154,9 +154,9 @@ const PAGES_NEAR: u64 = 16;
 const RECORD_MAX: u64 = 300;
 
 /// The longest of what a stream is made of, of which the kernel copies as much as there is memory for and
-/// tells nothing: a page of a pipe, a packet of a socket. Packets may be longer, but each page that is looked
-/// at takes time.
-const PACKET_MAX: u64 = 1 << 14;
+/// tells nothing: a page of a pipe, a packet of a socket. Packets may be longer, but what is looked at takes
+/// time.
+const PACKET_MAX: usize = 1 << 14;
 
 /// The longest control message that the kernel makes: 253 descriptors.
 const CONTROL_MAX: u64 = 2048;
@@ -260,11 +260,13 @@ impl Plan {
                 .take_while(|page| *page < end)
                 .find(|page| max == RECORD_MAX || !is_writable(*page));
             let is_stream = matches!(piece.written, Written::Counted { count: Count::Ret, unit: 1 });
-            let far = piece.home.saturating_add(piece.len).min(begin.saturating_add(PACKET_MAX));
-            // Where all of that is there, nothing was begun.
-            let there =
-                if is_stream && ret > 0 && begin < far { readable(begin, far - begin, mem) } else { 0 };
-            let torn = if there < far.saturating_sub(begin) { there } else { 0 };
+            let far = piece.home.saturating_add(piece.len).min(begin.saturating_add(PACKET_MAX as u64));
+            let room = far.saturating_sub(begin);
+            // Where all of that is there, nothing was begun. It mostly is: one read of it all says that
+            // sooner than one of each page.
+            let is_there = |len| mem.read(begin, &mut [0; PACKET_MAX][..len as usize]);
+            let may_be_torn = is_stream && ret > 0 && room > 0 && !is_there(room);
+            let torn = if may_be_torn { readable(begin, room, mem) } else { 0 };
             let len = torn.max(stop.map_or(0, |stop| stop - begin));
             if len > 0 {
                 self.put(&mut found, &pointers, i, from, len);

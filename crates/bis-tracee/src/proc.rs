@@ -56,9 +56,9 @@ pub fn link(tid: Tid, name: &str) -> Option<PathBuf> {
     fs::read_link(path(tid, name)).ok()
 }
 
-/// What is wrong with `/proc` as a whole: it has to tell of this process's pid namespace, whose numbers all
-/// other calls take. `unshare -p` leaves the one of the namespace outside in place.
-pub fn is_of_elsewhere() -> Option<String> {
+/// What is wrong with `/proc` as a whole; none: nothing is. It has to tell of this process's pid namespace,
+/// whose numbers all other calls take. `unshare -p` leaves the one of the namespace outside in place.
+pub fn what_is_wrong() -> Option<String> {
     let ours = std::process::id();
     let what = match fs::read_link("/proc/self") {
         Ok(shown) if shown == Path::new(&ours.to_string()) => return None,

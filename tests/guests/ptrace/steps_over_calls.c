@@ -56,13 +56,7 @@ static int tracee(void) {
 
 static void steps(pid_t pid, const unsigned long *from, const unsigned long *end) {
   go_to_trap(pid);
-  for (const unsigned long *place = from; place < end; place++) {
-    struct user_regs_struct regs = regs_of(pid);
-    if (regs.rip != *place)
-      fprintf(stderr, "at %llx, instruction %ld is at %lx\n", regs.rip, place - from, *place);
-    CHECK(regs.rip == *place && !(regs.eflags & 0x100));
-    CHECK(step(pid) == SIGTRAP);
-  }
+  step_along(pid, from, end);
   go_to_trap(pid);
 }
 

@@ -88,7 +88,7 @@ const MOUNT_PROC: &str =
 /// Without the right `/proc` nothing can be traced; `what` was to be done. Said before a task that is not
 /// there is looked for.
 pub fn finds_processes(what: &str) -> Result<()> {
-    proc::is_of_elsewhere().map_or(Ok(()), |found| {
+    proc::what_is_wrong().map_or(Ok(()), |found| {
         Err(Failure::usage(format!(
             "failed to {what}: /proc does not show our processes: {found}; {MOUNT_PROC}"
         )))
@@ -96,7 +96,7 @@ pub fn finds_processes(what: &str) -> Result<()> {
 }
 
 fn processes() -> Check {
-    match proc::is_of_elsewhere() {
+    match proc::what_is_wrong() {
         None => Check::good("processes", "/proc shows ours"),
         Some(found) => Check::bad("processes", format!("of /proc: {found}"), MOUNT_PROC).required(),
     }
