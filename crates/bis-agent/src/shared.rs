@@ -247,6 +247,8 @@ state! {
     /// Recording: how many plain ranges there are. What lies in one is mapped, is the program's, and the
     /// recorder knows nothing of it: private, not executable, not growing, no file that may change.
     PLAINS: 1;
+    /// Recording: a log that reaches this place is taken at the end of the hook.
+    SOON: 1;
 }
 
 numbered! { CLASSES;

@@ -10,7 +10,7 @@
 //! domain's clock is closed where there is text now that nothing is known of. Calls in progress are events,
 //! too, as soon as others may come before their return ([`Recorder::write_entries`]).
 
-use std::{collections::BTreeMap, mem, ops::Range, sync::Arc, thread, time::Instant};
+use std::{collections::BTreeMap, mem, ops::Range, thread, time::Instant};
 
 use bis_agent::{
     OURS,
@@ -173,7 +173,7 @@ impl Recorder<'_> {
     /// Makes what the hooks have logged an event of the task that ran; before any other event is written.
     pub fn drain(&mut self, tid: Tid) -> Result<()> {
         let Some(hooks) = &self.hooks else { return Ok(()) };
-        if hooks.area.get(state::POS) == 0 {
+        if !hooks.area.has_log() {
             return Ok(());
         }
         let runner = self.watched.seat.runner();
@@ -190,7 +190,7 @@ impl Recorder<'_> {
         let log = hooks.area.take_log();
         self.checkpoints.note(&plain::changes(&log));
         let seq = self.session.writer.next_seq();
-        self.push(seq, tid, EventKind::Hooked { alone, log: Arc::new(log) }, Vec::new())
+        self.push(seq, tid, EventKind::Hooked { alone, log }, Vec::new())
     }
 
     /// Writes an event, and nothing else.

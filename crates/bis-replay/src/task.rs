@@ -6,7 +6,7 @@ mod guarded;
 mod interrupt;
 mod run;
 
-use std::{collections::VecDeque, ops::Range, sync::Arc};
+use std::{collections::VecDeque, ops::Range};
 
 use bis_agent::hooks::{Change, Places};
 use bis_trace::types::{Addr, EventSeq, Registers, Signal, Tid};
@@ -18,6 +18,7 @@ use bis_tracee::{
     sys,
     ticks::{TickSource, Ticks},
 };
+use bytes::Bytes;
 
 pub use self::interrupt::Interrupt;
 use crate::divergence::Brief;
@@ -70,7 +71,7 @@ pub struct Task {
 #[derive(Clone, Debug)]
 pub struct Hooked {
     pub alone: bool,
-    pub log: Arc<Vec<u8>>,
+    pub log: Bytes,
 }
 
 /// A place at which a task stops though nothing happens there.

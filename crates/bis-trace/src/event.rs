@@ -16,7 +16,7 @@ pub use self::{
     meta::{DomainEntry, FileEntry, Kept, Machine, Meta, OUTSIDE, Refusal, WayBack, When},
     signal::{SignalEvent, SignalPoint},
 };
-use std::sync::Arc;
+use bytes::Bytes;
 
 use crate::{
     ours::Ours,
@@ -148,7 +148,7 @@ pub enum EventKind {
         /// The calls could wait in their hooks, because nobody else was waiting for the task.
         alone: bool,
         /// Long, and wanted by several: it is not copied.
-        log: Arc<Vec<u8>>,
+        log: Bytes,
     },
 }
 

@@ -9,15 +9,16 @@
 //! there, by a call that needs no descriptor (the child may have none left), and one instead of three.
 
 use bis_trace::types::{Addr, Fd, PAGE};
+use bytes::Bytes;
 use std::{
     fs::File,
     io,
     mem::offset_of,
     ops::Range,
     os::fd::AsRawFd,
-    ptr,
+    ptr, slice,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU8, AtomicU64, Ordering},
     },
 };
@@ -33,6 +34,7 @@ use bis_agent::{
 use crate::{
     address_limit,
     error::{Result, TraceeError},
+    log_rooms::{self, Hold, Room, Rooms},
     memory::Memory,
     proc,
     remote::{Planned, Remote},
@@ -43,8 +45,28 @@ use crate::{
 /// The supervisor's mapping of one area.
 #[derive(Debug)]
 pub struct Area {
-    base: *mut u8,
+    mapping: Arc<Mapping>,
     file: Arc<Places>,
+    logs: Mutex<Logs>,
+}
+
+/// Of an area's logs.
+#[derive(Debug)]
+struct Logs {
+    rooms: Rooms,
+    /// That of the present one.
+    room: Room,
+}
+
+/// Where an area is mapped here.
+#[derive(Debug)]
+struct Mapping(*mut u8);
+
+/// A log that lies in an area still.
+struct Lying {
+    mapping: Arc<Mapping>,
+    range: Range<usize>,
+    _hold: Hold,
 }
 
 /// The places for areas in one file.
@@ -56,11 +78,14 @@ struct Places {
 
 // SAFETY: the mapping is owned and stays until it is dropped; all access to what the task may change is
 // atomic.
-unsafe impl Send for Area {}
+unsafe impl Send for Mapping {}
 // SAFETY: as above.
-unsafe impl Sync for Area {}
+unsafe impl Sync for Mapping {}
 
 const LEN: usize = AREA_LEN as usize;
+
+/// Where the logs lie in it.
+const LOG: usize = (LOG_BASE - AREA_BASE) as usize;
 
 /// A new memory file, which the process in whose name calls are made has open, and we, too.
 ///
@@ -137,7 +162,7 @@ impl Area {
         address_limit::beside(&mut remote, |remote| map(remote, [mapping, close]))?;
         remote.finish()?;
         let area = Area::map(&file, count).map_err(failed("map the hooks' memory here"))?;
-        area.set(state::END, LOG_LEN);
+        area.begin_log(Room::FIRST);
         Ok(area)
     }
 
@@ -167,7 +192,7 @@ impl Area {
         }
         let what = "map the hooks' memory here";
         let area = self.beside(page).map_err(|source| TraceeError::Os { what, tid, source })?;
-        area.set(state::END, LOG_LEN);
+        area.begin_log(Room::FIRST);
         Ok(area)
     }
 
@@ -175,7 +200,7 @@ impl Area {
     fn beside(&self, page: u64) -> io::Result<Area> {
         // SAFETY: with an old size of 0, mremap leaves our mapping alone and makes another of the same shared
         // memory, at an address of the kernel's choice.
-        let base = unsafe { libc::mremap(self.base.cast(), 0, LEN, libc::MREMAP_MAYMOVE) };
+        let base = unsafe { libc::mremap(self.base().cast(), 0, LEN, libc::MREMAP_MAYMOVE) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -189,7 +214,7 @@ impl Area {
             unsafe { libc::munmap(base, LEN) };
             return Err(error);
         }
-        Ok(Area { base: base.cast(), file: Arc::clone(&self.file) })
+        Ok(Area::new(base.cast(), Arc::clone(&self.file)))
     }
 
     fn map(file: &File, count: u64) -> io::Result<Area> {
@@ -207,7 +232,17 @@ impl Area {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Area { base: base.cast(), file: Arc::new(Places { used: AtomicU64::new(1), count }) })
+        let places = Places { used: AtomicU64::new(1), count };
+        Ok(Area::new(base.cast(), Arc::new(places)))
+    }
+
+    fn new(base: *mut u8, file: Arc<Places>) -> Area {
+        let logs = Logs { rooms: Rooms::default(), room: Room::FIRST };
+        Area { mapping: Arc::new(Mapping(base)), file, logs: Mutex::new(logs) }
+    }
+
+    fn base(&self) -> *mut u8 {
+        self.mapping.0
     }
 
     fn word(&self, offset: u64) -> &AtomicU64 {
@@ -216,7 +251,7 @@ impl Area {
             || (PLAIN..PLAIN + (PLAIN_LEN * PLAIN_MAX) as u64).contains(&offset);
         assert!(is_known && offset.is_multiple_of(8), "{offset:#x} is no word of the state");
         // SAFETY: within the mapping, which lives as long as `self`, and aligned; shared only as an atomic.
-        unsafe { AtomicU64::from_ptr(self.base.add(offset as usize).cast()) }
+        unsafe { AtomicU64::from_ptr(self.base().add(offset as usize).cast()) }
     }
 
     /// A word of the state (`bis_agent::hooks::state`).
@@ -260,25 +295,50 @@ impl Area {
         self.set(state::PLAINS, ranges.len() as u64);
     }
 
-    /// Takes what the log holds. Only while the task is stopped outside of the hooks, or gone.
-    pub fn take_log(&self) -> Vec<u8> {
-        let len = usize::try_from(self.get(state::POS).min(LOG_LEN)).unwrap_or(0);
-        let mut log = Vec::with_capacity(len);
-        // SAFETY: the log lies within the mapping, and `len` is at most its length; nobody writes it now. All
-        // of the vector's length is written.
-        unsafe {
-            let from = self.base.add((LOG_BASE - AREA_BASE) as usize);
-            ptr::copy_nonoverlapping(from, log.as_mut_ptr(), len);
-            log.set_len(len);
+    fn logs(&self) -> MutexGuard<'_, Logs> {
+        self.logs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin_log(&self, room: Room) {
+        for (word, value) in [(state::POS, room.start), (state::SOON, room.soon), (state::END, room.end)] {
+            self.set(word, value);
         }
-        self.set(state::POS, 0);
+    }
+
+    /// Does the log hold anything?
+    pub fn has_log(&self) -> bool {
+        self.get(state::POS) != self.logs().room.start
+    }
+
+    /// Takes what the log holds. Only while the task is stopped outside of the hooks, or gone. A long log
+    /// stays where it lies, and is not written again before what is returned is dropped, with all its copies.
+    pub fn take_log(&self) -> Bytes {
+        let mut logs = self.logs();
+        let start = logs.room.start;
+        let range = start..self.get(state::POS).clamp(start, LOG_LEN);
+        let is_long = range.end - range.start > log_rooms::LONG;
+        let next = is_long.then(|| logs.rooms.hold(range.clone())).flatten();
+        let mapping = Arc::clone(&self.mapping);
+        let range = LOG + range.start as usize..LOG + range.end as usize;
+        let log = match next {
+            Some((_hold, room)) => {
+                logs.room = room;
+                Bytes::from_owner(Lying { mapping, range, _hold })
+            }
+            None => {
+                let log = Bytes::copy_from_slice(mapping.bytes(range));
+                logs.room = logs.rooms.first().unwrap_or(logs.room);
+                log
+            }
+        };
+        self.begin_log(logs.room);
         log
     }
 
     fn class(&self, fd: usize) -> &AtomicU8 {
         assert!(fd < FDS, "descriptor {fd} has no class");
         // SAFETY: within the mapping, which lives as long as `self`; shared only as an atomic.
-        unsafe { AtomicU8::from_ptr(self.base.add((FD_CLASS_BASE - AREA_BASE) as usize + fd)) }
+        unsafe { AtomicU8::from_ptr(self.base().add((FD_CLASS_BASE - AREA_BASE) as usize + fd)) }
     }
 
     /// Says what a descriptor is. One beyond those that have a class is left alone.
@@ -295,7 +355,7 @@ impl Area {
     fn copied(&self, fd: usize) -> &AtomicU8 {
         assert!(fd < FDS, "descriptor {fd} has no bit");
         // SAFETY: within the mapping, which lives as long as `self`; shared only as an atomic.
-        unsafe { AtomicU8::from_ptr(self.base.add((COPIED_BASE - AREA_BASE) as usize + fd / 8)) }
+        unsafe { AtomicU8::from_ptr(self.base().add((COPIED_BASE - AREA_BASE) as usize + fd / 8)) }
     }
 
     /// Large reads of this descriptor need not be traced any more, until it is closed. Only while the task is
@@ -340,7 +400,7 @@ impl Area {
         assert!(bit < FILES_BITS, "no file has bit {bit}");
         let offset = (FILES_BASE - AREA_BASE + bit / 64 * 8) as usize;
         // SAFETY: within the mapping, which lives as long as `self`, and aligned; shared only as an atomic.
-        let word = unsafe { AtomicU64::from_ptr(self.base.add(offset).cast()) };
+        let word = unsafe { AtomicU64::from_ptr(self.base().add(offset).cast()) };
         word.fetch_or(1 << (bit % 64), Ordering::SeqCst);
     }
 
@@ -374,13 +434,29 @@ fn classed(fd: Fd) -> Option<usize> {
     usize::try_from(fd.0).ok().filter(|index| *index < FDS)
 }
 
-impl Drop for Area {
+impl Mapping {
+    /// What lies there: logs only, which nobody writes as long as they are taken or held.
+    fn bytes(&self, range: Range<usize>) -> &[u8] {
+        assert!(LOG <= range.start && range.start <= range.end && range.end <= LEN, "{range:?} is no log");
+        // SAFETY: within the mapping, which lives as long as `self`. The hooks write nothing there now; a
+        // program that finds the place and writes to it breaks its recording, and readers take what they find.
+        unsafe { slice::from_raw_parts(self.0.add(range.start), range.len()) }
+    }
+}
+
+impl AsRef<[u8]> for Lying {
+    fn as_ref(&self) -> &[u8] {
+        self.mapping.bytes(self.range.clone())
+    }
+}
+
+impl Drop for Mapping {
     fn drop(&mut self) {
         // Its pages are given back, even if others live on in the file. SAFETY: the mapping is ours alone and
         // nothing refers to it any more. The address space is gone, or about to be killed.
         unsafe {
-            libc::madvise(self.base.cast(), LEN, libc::MADV_REMOVE);
-            libc::munmap(self.base.cast(), LEN);
+            libc::madvise(self.0.cast(), LEN, libc::MADV_REMOVE);
+            libc::munmap(self.0.cast(), LEN);
         }
     }
 }

@@ -24,6 +24,7 @@ pub mod guardian;
 pub mod handover;
 pub mod identification;
 pub mod image;
+mod log_rooms;
 pub mod lookout;
 pub mod maps;
 pub mod memory;

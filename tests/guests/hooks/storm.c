@@ -39,7 +39,7 @@ int main(void) {
     char c;
     close(done[1]);
     CHECK(fcntl(done[0], F_SETFL, O_NONBLOCK) == 0);
-    for (int i = 0; read(done[0], &c, 1) == -1 && i < 100000; i++) {
+    for (int i = 0; read(done[0], &c, 1) == -1 && i < 3000; i++) {
       CHECK(kill(pid, i & 1 ? SIGUSR1 : SIGUSR2) == 0);
       nanosleep(&pause, NULL);
     }

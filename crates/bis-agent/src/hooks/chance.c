@@ -44,7 +44,7 @@ void hooks_number(struct chance_frame *f) {
   finish(e, sizeof *e + 8, 0);
   S->count++;
   u64 at_end = S->end_stop & !(S->pos ^ S->end);
-  u64 stop = is(pick(at_end, below(LOG_SOON, S->pos)));
+  u64 stop = is(pick(at_end, below(S->soon, S->pos)));
   S->exit = ((u64)hooks_safepoint_whole & -stop) | (done & ~-stop);
   if (S->exit_stop) {
     S->exit_stop = 0;

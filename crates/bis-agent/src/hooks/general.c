@@ -130,7 +130,7 @@ static u64 is_refused(struct plan *p) {
 // Is the call made here? In replay: if the log has an entry left.
 static u64 is_admitted(struct plan *p, u64 possible, u64 sure) {
   u64 refused = is_refused(p), room = S->end - S->pos;
-  u64 no = S->stop | is_judged(p->nr) | !possible | refused | below(room, p->len) | below(LOG_SOON, S->pos);
+  u64 no = S->stop | is_judged(p->nr) | !possible | refused | below(room, p->len) | below(S->soon, S->pos);
   return !pick(!(S->pos ^ S->end), is(no) & !sure);
 }
 

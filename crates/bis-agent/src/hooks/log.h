@@ -3,10 +3,6 @@
 
 #include "words.h"
 
-// A log that is longer than this is taken at once, by a stop at the hook's end: what stays in the caches is written and
-// copied faster, and each time that it is taken costs a stop. Behind it there is room for the largest call (CAP_MAX).
-#define LOG_SOON 0x60000
-
 // Products and sums that do not wait for each other.
 static inline u64 hash(u64 nr, const u64 *a) {
   u64 h = (a[0] * 0xff51afd7ed558ccdul + a[1] * 0xc4ceb9fe1a85ec53ul) + (a[2] * 0xbf58476d1ce4e5b9ul + a[3] * 0x94d049bb133111ebul);
@@ -51,7 +47,7 @@ static inline void end_hook(void) {
 
 // The call has been made. 1: it is to stop at the safepoint.
 static inline u64 leave_soon(u64 replay, u64 pos) {
-  u64 at_end = S->end_stop & (pos == S->end), exit_stop = S->exit_stop | below(LOG_SOON, pos);
+  u64 at_end = S->end_stop & (pos == S->end), exit_stop = S->exit_stop | below(S->soon, pos);
   end_hook();
   return (at_end & replay) | (exit_stop & ~replay);
 }

@@ -129,7 +129,7 @@ static u64 change(struct frame *f, u64 nr, u64 check) {
   for (u64 i = 0; i < 6; i++) a[i] = f->args[i];
   struct change c;
   u64 room = S->end - pos, need = sizeof(struct entry) + sizeof c;
-  if (!S->changes || S->stop || is_judged(nr) || room < need || pos > LOG_SOON) return hooks_leave_traced();
+  if (!S->changes || S->stop || is_judged(nr) || room < need || pos > S->soon) return hooks_leave_traced();
   if (!plan_change(a, nr, &c)) return hooks_leave_traced();
   i64 result = hooks_make(a, nr);
   if ((u64)result >= -4096ul) return hooks_leave_traced();

@@ -21,8 +21,8 @@
 static __attribute__((noinline)) u64 bare(struct frame *f, u64 nr) {
   u64 replay = S->replay, pos = S->pos, is_last = S->end == pos;
   u32 check = hash(nr, f->args);
-  // While recording there is always room behind LOG_SOON.
-  u64 no = S->stop | is_judged(nr) | below(LOG_SOON, pos);
+  // While recording there is always some room behind `soon`.
+  u64 no = S->stop | is_judged(nr) | below(S->soon, pos);
   if ((is_last & replay) | (no & ~replay)) return hooks_leave_traced();
   struct entry *e = (struct entry *)(LOG_BASE + pos);
   // As `begin`.
@@ -59,7 +59,7 @@ static __attribute__((noinline)) u64 quick(struct frame *f, const struct row *ro
   u64 replay = S->replay, pos = S->pos, end = S->end;
   u64 shown = is(row->flags & ALIGNED) & (fd_class(a[0]) == FD_SHOWN);
   u64 clones = is(row->flags & ALIGNED) & is_clonable(a[0], cap);
-  u64 no = S->stop | is_judged(nr) | !possible | shown | clones | below(end - pos, sizeof(struct entry) + ALIGN8(cap)) | below(LOG_SOON, pos);
+  u64 no = S->stop | is_judged(nr) | !possible | shown | clones | below(end - pos, sizeof(struct entry) + ALIGN8(cap)) | below(S->soon, pos);
   if (((u64)(pos == end) & replay) | (no & ~replay)) return hooks_leave_traced();
   if (!S->alone && (row->flags & WAITS_IN)) return hooks_general(f, row, nr, 1);
 

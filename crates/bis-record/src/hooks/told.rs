@@ -92,7 +92,7 @@ impl Domain {
         let is_stepped = self.session.traced.is_stepped(tid);
         let Some(hooks) = &self.hooks else { return };
         // What is logged already has been logged as things were.
-        if hooks.area.get(state::POS) == 0 {
+        if !hooks.area.has_log() {
             hooks.area.set(state::ALONE, alone.into());
         }
         hooks.area.set(state::STOP, (stashed || is_stepped).into());

@@ -1,7 +1,5 @@
 //! What becomes true by an event, once its task is at the event's place.
 
-use std::sync::Arc;
-
 use bis_agent::hooks::entries;
 use bis_trace::{
     event::{Event, EventKind, Outcome},
@@ -106,7 +104,7 @@ impl Replica<'_> {
             }
             EventKind::Hooked { alone, log } => {
                 self.space.hooked_brk = last_brk(log);
-                let hooked = Hooked { alone: *alone, log: Arc::clone(log) };
+                let hooked = Hooked { alone: *alone, log: log.clone() };
                 if task.hooked.replace(hooked).is_some() {
                     let what =
                         format!("two logs of hooked calls of task {} with nothing in between", who.tid);

@@ -297,7 +297,7 @@ fn kind() -> impl Strategy<Value = EventKind> {
             }
         ),
         (any::<bool>(), vec(any::<u8>(), 1..200))
-            .prop_map(|(alone, log)| EventKind::Hooked { alone, log: Arc::new(log) }),
+            .prop_map(|(alone, log)| EventKind::Hooked { alone, log: log.into() }),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! From Cap'n Proto to the model: events. (`meta.rs` has the meta entries.)
 
-use std::sync::Arc;
+use bytes::Bytes;
 
 use super::{
     Malformed, Result, check_cloned, check_domain, check_siginfo, check_signal, check_tid, ours,
@@ -35,8 +35,18 @@ fn signal_number(number: u8) -> Result<Signal> {
     Ok(Signal(number))
 }
 
-/// With what is bis's own, or without.
-pub(super) fn event(from: schema::event::Reader<'_>, ours: bool) -> Result<Event> {
+/// A log that is shorter is copied: whoever has one that is not keeps all messages beside it.
+const SHARED_MIN: usize = 64 << 10;
+
+/// The log, which may lie in `all`: it is not copied then, if it is long.
+fn shared(log: &[u8], all: &Bytes) -> Bytes {
+    let is_part =
+        all.as_ptr_range().start <= log.as_ptr() && log.as_ptr_range().end <= all.as_ptr_range().end;
+    if is_part && log.len() >= SHARED_MIN { all.slice_ref(log) } else { Bytes::copy_from_slice(log) }
+}
+
+/// With what is bis's own, or without. `all`: the messages in which it may lie.
+pub(super) fn event(from: schema::event::Reader<'_>, ours: bool, all: &Bytes) -> Result<Event> {
     use schema::event::kind::Which;
     require(from.get_seq() > 0, || "events are numbered from 1".into())?;
     let sums = if from.has_sums() { range_sums(from.get_sums()?) } else { Vec::new() };
@@ -109,7 +119,7 @@ pub(super) fn event(from: schema::event::Reader<'_>, ours: bool) -> Result<Event
             let event = event?;
             let log = event.get_log()?;
             require(!log.is_empty(), || "an empty log of hooked calls".into())?;
-            EventKind::Hooked { alone: event.get_alone(), log: Arc::new(log.to_vec()) }
+            EventKind::Hooked { alone: event.get_alone(), log: shared(log, all) }
         }
     };
     let ticks = from.get_ticks().checked_sub(1);

@@ -99,7 +99,7 @@ pub(super) fn event(event: &Event, mut to: schema::event::Builder<'_>) -> Result
             require(!log.is_empty(), || "an empty log of hooked calls".into())?;
             let mut to = to.init_hooked();
             to.set_alone(*alone);
-            to.set_log(log.as_slice());
+            to.set_log(log);
             Ok(())
         }
     }

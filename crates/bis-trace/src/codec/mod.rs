@@ -12,6 +12,7 @@ mod ours;
 
 use std::fmt;
 
+use bytes::Bytes;
 use capnp::{
     message::{Builder, ReaderOptions, ScratchSpaceHeapAllocator},
     serialize,
@@ -125,13 +126,16 @@ pub fn read_set(mut bytes: &[u8]) -> Result<PatchSet> {
 /// Takes the first event off `bytes`, which must not be empty. After an error `bytes` is of no further use.
 pub fn read_event(bytes: &mut &[u8]) -> Result<Event> {
     let message = read(bytes)?;
-    decode::event(message.get_root()?, true)
+    decode::event(message.get_root()?, true, &Bytes::new())
 }
 
-/// The same without [`Outcome::ours`], which is none then.
-pub fn read_event_to_replay(bytes: &mut &[u8]) -> Result<Event> {
-    let message = read(bytes)?;
-    decode::event(message.get_root()?, false)
+/// The event that begins at `at` in these messages, with which it shares what is long; and where the next one
+/// begins. `ours`: with [`Outcome::ours`].
+pub fn read_event_at(messages: &Bytes, at: usize, ours: bool) -> Result<(Event, usize)> {
+    let mut rest = messages.get(at..).unwrap_or_default();
+    let message = read(&mut rest)?;
+    let event = decode::event(message.get_root()?, ours, messages)?;
+    Ok((event, messages.len() - rest.len()))
 }
 
 /// Takes the first meta entry off `bytes`, as [`read_event`].

@@ -2,6 +2,7 @@
 
 use std::{fs, path::Path, process::Command, sync::Arc};
 
+use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::{
@@ -26,9 +27,10 @@ proptest! {
             prop_assert_eq!(&read_event(&mut rest).unwrap(), event);
         }
         prop_assert!(rest.is_empty());
-        let mut rest = buffer.as_slice();
+        let (all, mut at) = (Bytes::from(buffer), 0);
         for event in &events {
-            let read = read_event_to_replay(&mut rest).unwrap();
+            let read;
+            (read, at) = read_event_at(&all, at, false).unwrap();
             let ours = |event: &Event| event.outcome().and_then(|outcome| outcome.ours.clone());
             prop_assert_eq!(ours(&read), None);
             prop_assert!(ours(event).is_some() || read == *event);

@@ -1,6 +1,6 @@
 //! The events of a domain, in their order.
 
-use std::sync::Arc;
+use bytes::Bytes;
 
 use super::{Trace, ahead::ReadAhead, chunks::Chunks};
 use crate::{
@@ -24,15 +24,15 @@ enum State {
 pub struct Events<'a> {
     chunks: Chunks<'a>,
     /// The chunk in hand, decompressed, and how much of it has been read.
-    messages: Arc<Vec<u8>>,
+    messages: Bytes,
     at: usize,
     /// Events that it should still have.
     left: u32,
     /// Where it is in the log.
     offset: u64,
     state: State,
-    /// How much of an event is read.
-    read: fn(&mut &[u8]) -> codec::Result<Event>,
+    /// What they say of bis's own memory is read, too.
+    ours: bool,
 }
 
 impl<'a> Events<'a> {
@@ -45,7 +45,7 @@ impl<'a> Events<'a> {
     /// to replay alone, nobody needs it, and it takes time to read.
     #[must_use]
     pub fn without_ours(self) -> Self {
-        Self { read: codec::read_event_to_replay, ..self }
+        Self { ours: false, ..self }
     }
 
     fn step(&mut self) -> Result<Option<Event>> {
@@ -54,15 +54,15 @@ impl<'a> Events<'a> {
             if self.left > 0 {
                 return Err(trace.damaged(self.offset, "the chunk has fewer events than it says"));
             }
-            let used = Arc::try_unwrap(std::mem::take(&mut self.messages));
+            let used = std::mem::take(&mut self.messages);
             self.at = 0;
-            if let Ok(used) = used {
-                self.chunks.give_back(used);
+            if used.is_unique() {
+                self.chunks.give_back(used.into());
             }
             match self.chunks.next() {
                 Some(next) => {
                     let (place, messages) = next?;
-                    (self.messages, self.at) = (Arc::new(messages), 0);
+                    (self.messages, self.at) = (Bytes::from(messages), 0);
                     (self.left, self.offset) = (place.chunk.event_count, place.offset);
                 }
                 None => {
@@ -76,10 +76,9 @@ impl<'a> Events<'a> {
                 }
             }
         }
-        let mut rest = &self.messages[self.at..];
-        let event =
-            (self.read)(&mut rest).map_err(|malformed| trace.damaged(self.offset, &malformed.to_string()))?;
-        self.at = self.messages.len() - rest.len();
+        let event;
+        (event, self.at) = codec::read_event_at(&self.messages, self.at, self.ours)
+            .map_err(|malformed| trace.damaged(self.offset, &malformed.to_string()))?;
         self.left = (self.left.checked_sub(1))
             .ok_or_else(|| trace.damaged(self.offset, "the chunk has more events than it says"))?;
         self.state = if event.kind == EventKind::End { State::Ended } else { State::Open };
@@ -109,12 +108,12 @@ impl Trace {
     pub fn events(&self, domain: DomainId) -> Events<'_> {
         Events {
             chunks: self.chunks(domain.0),
-            messages: Arc::default(),
+            messages: Bytes::new(),
             at: 0,
             left: 0,
             offset: 0,
             state: State::Open,
-            read: codec::read_event,
+            ours: true,
         }
     }
 }

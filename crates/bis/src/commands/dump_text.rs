@@ -199,7 +199,8 @@ impl Text {
                     }
                     Some(_) if signal.is_of_memory() => "memory holds what it is found to hold".into(),
                     Some(_) if signal.is_of_text() => "its text may be executed from here on".into(),
-                    Some(outcome) if outcome.regs.rip == signal.before.rip => {
+                    // A frame moves rsp, also where the signal came at this very handler's first instruction.
+                    Some(outcome) if outcome.regs == signal.before => {
                         "no room for its frame on the stack".into()
                     }
                     Some(outcome) => format!("handler at {:#x}", outcome.regs.rip),
