@@ -71,8 +71,9 @@ bis_narrow_end:
     # A process puts its memory back: the supervisor sets `rip` here, and the int3 at the end gives control back.
     # r8: a table of the parts, each its first address and the one behind it; ended by a 0. Parts are whole pages.
     # rsi: what they are to hold, one behind the other.
-    # r9: where each block of 64 bytes that did not hold that is noted: its address, what it held, what it holds.
-    # Changes rax, rdx, rdi, and xmm0 to xmm11, beside these.
+    # r9: where each block of 64 bytes that did not hold that is noted: its address, and a bit for each byte that it
+    # held, the first byte's lowest.
+    # Changes rax, rcx, rdx, rdi, r10, r11, and xmm0 to xmm11, beside these.
     .balign 16
     .globl bis_put_back
     .type bis_put_back, @function
@@ -114,16 +115,23 @@ bis_put_back:
     movdqa %xmm1, 16(%rdi)
     movdqa %xmm2, 32(%rdi)
     movdqa %xmm3, 48(%rdi)
+    pcmpeqb %xmm0, %xmm4
+    pcmpeqb %xmm1, %xmm5
+    pcmpeqb %xmm2, %xmm6
+    pcmpeqb %xmm3, %xmm7
+    pmovmskb %xmm4, %eax
+    pmovmskb %xmm5, %ecx
+    pmovmskb %xmm6, %r10d
+    pmovmskb %xmm7, %r11d
+    shl $16, %ecx
+    shl $32, %r10
+    shl $48, %r11
+    or %ecx, %eax
+    or %r11, %r10
+    or %r10, %rax
     mov %rdi, (%r9)
-    movdqu %xmm4, 8(%r9)
-    movdqu %xmm5, 24(%r9)
-    movdqu %xmm6, 40(%r9)
-    movdqu %xmm7, 56(%r9)
-    movdqu %xmm0, 72(%r9)
-    movdqu %xmm1, 88(%r9)
-    movdqu %xmm2, 104(%r9)
-    movdqu %xmm3, 120(%r9)
-    add $136, %r9
+    mov %rax, 8(%r9)
+    add $16, %r9
     jmp 2b
     .globl bis_put_back_end
 bis_put_back_end:

@@ -24,8 +24,11 @@ pub const ROOM: u64 = 256 << 10;
 /// Bytes that are compared, and noted, as one.
 const BLOCK: usize = 64;
 
-/// A block's note: its address, what it held, and what it holds.
-const NOTE: usize = 8 + 2 * BLOCK;
+/// A block's note: its address, and a bit for each byte that it held before. What it holds now is in the room.
+const NOTE: usize = 2 * size_of::<u64>();
+
+/// What is told apart: a word in which a byte differs.
+const WORD: u64 = 8;
 
 /// A room has the table of parts, what they are to hold, and the notes.
 const TABLE_LEN: u64 = PAGE;
@@ -84,17 +87,10 @@ pub struct Room {
     mapping: Arc<Mapping>,
     at: u64,
     base: Addr,
+    /// Of which memory it says what that is to hold.
+    parts: Vec<Range<Addr>>,
     /// Bytes of notes that it holds.
     noted: usize,
-}
-
-/// A run of blocks that the process has put back.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Noted {
-    pub addr: Addr,
-    /// What was there, and what is there now: as long as each other.
-    pub before: Vec<u8>,
-    pub after: Vec<u8>,
 }
 
 impl Rooms {
@@ -127,7 +123,7 @@ impl Rooms {
     pub fn each(&self) -> Vec<Room> {
         let room = |index| {
             let at = index * ROOM_LEN;
-            Room { mapping: Arc::clone(&self.mapping), at, base: self.base + at, noted: 0 }
+            Room { mapping: Arc::clone(&self.mapping), at, base: self.base + at, parts: Vec::new(), noted: 0 }
         };
         (0..self.count).map(room).collect()
     }
@@ -182,6 +178,8 @@ impl Room {
         // SAFETY: a part is a page or more, so the table has its place for as many as were let in, and one
         // more; the room is ours.
         unsafe { ptr::copy_nonoverlapping(table.as_ptr(), self.place(0), table.len()) };
+        self.parts.clear();
+        self.parts.extend_from_slice(parts);
         true
     }
 
@@ -212,13 +210,29 @@ impl Room {
         Ok(is_whole)
     }
 
-    /// What the process has put back and was not told of yet.
-    pub fn take_noted(&mut self) -> Vec<Noted> {
+    /// Tells `tell` what the process has put back and was not told of yet, in order: the words that differed,
+    /// those of a page with less than `gap` bytes between them as one piece.
+    pub fn take_noted(&mut self, gap: u64, mut tell: impl FnMut(Addr, Vec<u8>)) {
         let mut notes = vec![0; mem::take(&mut self.noted)];
         // SAFETY: that many bytes of this room are behind its notes' begin. The process uses them only while
         // it puts memory back from this room, which is ours.
         unsafe { ptr::copy_nonoverlapping(self.place(NOTES_AT), notes.as_mut_ptr(), notes.len()) };
-        in_runs(&notes)
+        // The notes are in the order of the parts, which lie one behind the other in the room.
+        let (mut parts, mut at) = (self.parts.iter().peekable(), CONTENT_AT);
+        for piece in in_pieces(&notes, gap) {
+            while let Some(part) = parts.next_if(|part| part.end <= piece.start) {
+                at += part.end - part.start;
+            }
+            let Some(part) = parts.peek().filter(|part| part.start <= piece.start && piece.end <= part.end)
+            else {
+                continue;
+            };
+            let mut data = vec![0; usize::try_from(piece.end - piece.start).unwrap_or(0)];
+            let from = self.place(at + (piece.start - part.start));
+            // SAFETY: the piece is within a part, whose bytes are in the room from `at` on.
+            unsafe { ptr::copy_nonoverlapping(from, data.as_mut_ptr(), data.len()) };
+            tell(piece.start, data);
+        }
     }
 
     /// Where this byte of the room is.
@@ -228,22 +242,32 @@ impl Room {
     }
 }
 
-/// What is noted; blocks that touch within a page as one.
-fn in_runs(notes: &[u8]) -> Vec<Noted> {
-    let mut noted: Vec<Noted> = Vec::new();
-    for note in notes.as_chunks::<NOTE>().0 {
-        let (addr, blocks) = note.split_at(8);
-        let (before, after) = blocks.split_at(BLOCK);
-        let addr = Addr(u64::from_le_bytes(addr.try_into().unwrap_or_default()));
-        match noted.last_mut() {
-            Some(last) if last.addr + last.after.len() as u64 == addr && !addr.0.is_multiple_of(PAGE) => {
-                last.before.extend_from_slice(before);
-                last.after.extend_from_slice(after);
-            }
-            _ => noted.push(Noted { addr, before: before.to_vec(), after: after.to_vec() }),
+/// The pieces of memory that are noted as different.
+fn in_pieces(notes: &[u8], gap: u64) -> Vec<Range<Addr>> {
+    const LOWEST: u64 = u64::from_ne_bytes([1; 8]);
+    let mut pieces: Vec<Range<Addr>> = Vec::new();
+    let mut add = |start: Addr, end: Addr| match pieces.last_mut() {
+        Some(last)
+            if start.page_floor() == last.start.page_floor() && start.saturating_since(last.end) < gap =>
+        {
+            last.end = end;
+        }
+        _ => pieces.push(start..end),
+    };
+    let (words, _) = notes.as_chunks::<{ size_of::<u64>() }>();
+    for [addr, held] in words.as_chunks::<2>().0 {
+        let (addr, differ) = (Addr(u64::from_le_bytes(*addr)), !u64::from_le_bytes(*held));
+        // Has each word a byte that differs? The usual question whether some byte of a word is 0.
+        if differ.wrapping_sub(LOWEST) & !differ & (LOWEST << 7) == 0 {
+            add(addr, addr + BLOCK as u64);
+            continue;
+        }
+        for index in (0..BLOCK as u64 / WORD).filter(|index| differ >> (index * WORD) & 0xff != 0) {
+            let start = addr + index * WORD;
+            add(start, start + WORD);
         }
     }
-    noted
+    pieces
 }
 
 #[cfg(test)]
@@ -286,17 +310,16 @@ mod tests {
         let parts = [page(0)..page(2), page(3)..page(4)];
         assert!(second.fill(ours::process_id(), &parts));
         assert!(first.fill(ours::process_id(), &[]));
-        assert!(first.put_back(&mut remote).unwrap() && first.take_noted().is_empty());
+        assert!(first.put_back(&mut remote).unwrap() && noted_in(&mut first).is_empty());
         assert!(second.put_back(&mut remote).unwrap());
-        let noted = second.take_noted();
-        assert!(second.take_noted().is_empty());
-        let places: Vec<_> = noted.iter().map(|run| (run.addr.0 - BASE, run.after.len())).collect();
-        assert_eq!(places, [(64, 64), (1024, 128), (4032, 64), (4096, 64), (4 * 4096 - 64, 64)]);
-        for Noted { addr, before, after } in &noted {
+        let noted = noted_in(&mut second);
+        assert!(noted_in(&mut second).is_empty());
+        let places: Vec<_> = noted.iter().map(|(addr, data)| (addr.0 - BASE, data.len())).collect();
+        assert_eq!(places, [(64, 8), (1024, 72), (4088, 8), (4096, 8), (4 * 4096 - 8, 8)]);
+        for (addr, data) in &noted {
             let from = usize::try_from(addr.0 - BASE).unwrap();
-            assert_eq!(before, &held[from..from + before.len()]);
-            assert_eq!(after, &wanted[from..from + after.len()]);
-            held[from..from + after.len()].copy_from_slice(after);
+            assert_eq!(data, &wanted[from..from + data.len()]);
+            held[from..from + data.len()].copy_from_slice(data);
         }
         assert_eq!(memory.read_vec(Addr(BASE), held.len()).unwrap(), held);
         assert!(held != wanted, "a page was left out");
@@ -307,7 +330,7 @@ mod tests {
         remote.must("protect", libc::SYS_mprotect, [page(1).0, PAGE, 1, 0, 0, 0]).unwrap();
         assert!(second.fill(ours::process_id(), &parts));
         assert!(!second.put_back(&mut remote).unwrap());
-        assert_eq!(second.take_noted().iter().map(|run| run.addr).collect::<Vec<_>>(), [page(0)]);
+        assert_eq!(noted_in(&mut second), [(page(0), wanted[..8].to_vec())]);
         assert!(!second.fill(ours::process_id(), &[page(0)..page(1), Addr(PAGE)..Addr(2 * PAGE)]));
         rooms.leave(&mut remote).unwrap();
         remote.finish().unwrap();
@@ -318,17 +341,33 @@ mod tests {
     }
 
     #[test]
-    fn what_touches_within_a_page_is_one_run() {
-        let note = |addr: u64, before: u8| {
-            [&addr.to_le_bytes()[..], &[before; BLOCK], &[before + 1; BLOCK]].concat()
+    fn words_that_are_near_are_one_piece() {
+        let note = |addr: u64, differ: u64| [addr.to_le_bytes(), (!differ).to_le_bytes()].concat();
+        let pieces = |notes: &[Vec<u8>]| -> Vec<_> {
+            let pieces = in_pieces(&notes.concat(), 64);
+            pieces.iter().map(|piece| (piece.start.0, piece.end.0)).collect()
         };
-        let notes = [note(0x1f80, 1), note(0x1fc0, 3), note(0x2000, 5), note(0x2080, 7)].concat();
-        let noted = in_runs(&notes);
-        let run = |addr, bytes: &[u8]| Noted {
-            addr: Addr(addr),
-            before: bytes.iter().flat_map(|byte| [*byte; BLOCK]).collect(),
-            after: bytes.iter().flat_map(|byte| [*byte + 1; BLOCK]).collect(),
-        };
-        assert_eq!(noted, [run(0x1f80, &[1, 3]), run(0x2000, &[5]), run(0x2080, &[7])]);
+        let all = u64::MAX;
+        assert_eq!(
+            pieces(&[note(0x1f80, all), note(0x1fc0, all), note(0x2000, all)]),
+            [(0x1f80, 0x2000), (0x2000, 0x2040)]
+        );
+        assert_eq!(pieces(&[note(0x1000, 1), note(0x1040, 1 << 63)]), [(0x1000, 0x1008), (0x1078, 0x1080)]);
+        assert_eq!(pieces(&[note(0x1000, 1), note(0x1040, 1)]), [(0x1000, 0x1048)]);
+        assert_eq!(
+            pieces(&[note(0x1000, 1 << 5 | 1 << 60), note(0x1080, 1)]),
+            [(0x1000, 0x1040), (0x1080, 0x1088)]
+        );
+        // A byte of each word, and the same without one of them.
+        let each = u64::from_ne_bytes([0x10; 8]);
+        assert_eq!(pieces(&[note(0x1000, each)]), [(0x1000, 0x1040)]);
+        assert_eq!(pieces(&[note(0x1000, each & 0xff)]), [(0x1000, 0x1008)]);
+        assert_eq!(pieces(&[note(0x1000, each << 8)]), [(0x1008, 0x1040)]);
+    }
+
+    fn noted_in(room: &mut Room) -> Vec<(Addr, Vec<u8>)> {
+        let mut noted = Vec::new();
+        room.take_noted(64, |addr, data| noted.push((addr, data)));
+        noted
     }
 }

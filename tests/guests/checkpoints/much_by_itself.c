@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <sys/time.h>
 
-enum { PAGES = 12000, THREADS = 6 };
+enum { PAGES = 6000, THREADS = 6 };
 
 static unsigned char *memory;
 static volatile sig_atomic_t ticks;

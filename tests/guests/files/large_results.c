@@ -1,5 +1,6 @@
 // Results that are larger than what is recorded at once: a file of 40 MB by a loop of reads that each ask for all of
 // it, by readv into buffers that begin anywhere, and by pread while another thread runs and waits in turns.
+// unsummed: at each event, 120 MB
 #include "../guest.h"
 
 #include <stdatomic.h>

@@ -41,7 +41,7 @@ static char *plain_at(void *at, int pages, int flags) {
 
 static void whole(void) {
   char *last = NULL;
-  for (int i = 0; i < 50; i++) {
+  for (int i = 0; i < 12; i++) {
     char *m = plain_at(NULL, 6, i % 2 ? MAP_NORESERVE : MAP_POPULATE);
     if (last && m != last) printf("another place: %p\n", m);
     last = m;

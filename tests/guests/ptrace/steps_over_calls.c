@@ -1,5 +1,6 @@
 // A tracer steps its child over system calls and over instructions that ask the machine for something: each
 // is one step, to behind itself, and nothing of whoever makes them is seen.
+// cflags: -Wl,-z,now
 #include "stepping.h"
 
 // Each instruction's address goes to a table, of which the linker says where it begins and ends.

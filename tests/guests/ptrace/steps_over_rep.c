@@ -1,5 +1,6 @@
 // A tracer steps its child over string instructions that repeat themselves: each step is one round, behind
 // which the program counter is where it was until the last; where there is none to make, it is one step, too.
+// unsummed: each step is an event
 #include "stepping.h"
 
 #define DIRECTION 0x400

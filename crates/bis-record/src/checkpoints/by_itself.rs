@@ -20,7 +20,7 @@ use bis_tracee::{
     remote::Remote,
 };
 
-use super::content::{Buffers, COMPARED, Own, Sides, in_runs, pieces};
+use super::content::{Buffers, COMPARED, GAP, Own, Sides, in_runs};
 use crate::error::{RecordError, Result};
 
 // A part of memory that may differ fits in a room.
@@ -62,9 +62,7 @@ struct Filler<'a> {
 
 impl Filler<'_> {
     fn read(&mut self, room: &mut Room) {
-        for run in room.take_noted() {
-            pieces(run.addr, &run.before, &run.after, &mut self.writes);
-        }
+        room.take_noted(GAP as u64, |addr, data| self.writes.push(MemWrite { addr, data }));
     }
 
     /// None: nothing is left.

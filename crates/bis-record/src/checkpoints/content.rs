@@ -40,7 +40,7 @@ const WORTH_A_THREAD: u64 = 4 << 20;
 const WORTH_A_LOOK: u64 = 64 << 20;
 
 /// Words that differ, with fewer equal bytes than so many between them, are told as one piece.
-const GAP: usize = 64;
+pub(super) const GAP: usize = 64;
 const WORD: usize = 8;
 const BLOCK: usize = 64;
 
