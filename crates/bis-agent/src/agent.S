@@ -138,6 +138,28 @@ bis_put_back_end:
     int3
     jmp bis_put_back
 
+    # A process copies some of its memory: the supervisor sets `rip` here, and the int3 at the end gives control back.
+    # r8: a table of the parts, as that of `bis_put_back`.
+    # rdi: where they are copied to, one behind the other.
+    # Changes rcx and rsi beside these, and the direction flag.
+    .balign 16
+    .globl bis_copy_out
+    .type bis_copy_out, @function
+bis_copy_out:
+    cld
+1:  mov (%r8), %rsi
+    mov 8(%r8), %rcx
+    add $16, %r8
+    test %rsi, %rsi
+    jz bis_copy_out_end
+    sub %rsi, %rcx
+    rep movsb
+    jmp 1b
+    .globl bis_copy_out_end
+bis_copy_out_end:
+    int3
+    jmp bis_copy_out
+
     # Calls of the supervisor's in a row, where each stops at its entry: what one has returned is in rbx at
     # the next, which the supervisor makes into another one or skips. (The result cannot be its number: the
     # kernel lets the calls `uretprobe` and `uprobe`, 335 and 336, through every filter.)

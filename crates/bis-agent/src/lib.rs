@@ -74,6 +74,9 @@ pub const NARROW_SYSCALL_END: u64 = symbols::NARROW_END;
 /// Where a process puts its memory back, with registers as `agent.S` says, and its `int3`.
 pub const PUT_BACK: u64 = symbols::PUT_BACK;
 pub const PUT_BACK_END: u64 = symbols::PUT_BACK_END;
+/// Copies some of a process's memory to where it shares it with the supervisor; and the int3 behind that.
+pub const COPY_OUT: u64 = symbols::COPY_OUT;
+pub const COPY_OUT_END: u64 = symbols::COPY_OUT_END;
 
 /// The `syscall` instruction of calls that are made in a row: behind it, the result goes to rbx, and the task
 /// comes back to it with another call, which stops in every mode.

@@ -36,7 +36,7 @@ use crate::{
     error::{Result, TraceeError},
     log_rooms::{self, Hold, Room, Rooms},
     memory::Memory,
-    proc,
+    proc, put_back,
     remote::{Planned, Remote},
     sys,
     task::Stopped,
@@ -74,6 +74,8 @@ struct Lying {
 struct Places {
     used: AtomicU64,
     count: u64,
+    /// Those that were used for something else than an area: the first, and how many.
+    free: Mutex<Vec<(u64, u64)>>,
 }
 
 // SAFETY: the mapping is owned and stays until it is dropped; all access to what the task may change is
@@ -196,25 +198,30 @@ impl Area {
         Ok(area)
     }
 
-    /// Another mapping of the same file, which begins with this page of it.
+    /// Another area in the same file, at this page of it.
     fn beside(&self, page: u64) -> io::Result<Area> {
+        Ok(Area::new(self.mapped_again(page, LEN)?, Arc::clone(&self.file)))
+    }
+
+    /// Another mapping of the same file, which begins with this page of it.
+    fn mapped_again(&self, page: u64, len: usize) -> io::Result<*mut u8> {
         // SAFETY: with an old size of 0, mremap leaves our mapping alone and makes another of the same shared
         // memory, at an address of the kernel's choice.
-        let base = unsafe { libc::mremap(self.base().cast(), 0, LEN, libc::MREMAP_MAYMOVE) };
+        let base = unsafe { libc::mremap(self.base().cast(), 0, len, libc::MREMAP_MAYMOVE) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
         // Whole words: the kernel reads all of each.
         let (prot, flags) = (0u64, u64::from(libc::MAP_NONBLOCK.cast_unsigned()));
         // SAFETY: nobody knows the new mapping yet.
-        let moved = unsafe { libc::syscall(libc::SYS_remap_file_pages, base, LEN, prot, page, flags) };
+        let moved = unsafe { libc::syscall(libc::SYS_remap_file_pages, base, len, prot, page, flags) };
         if moved != 0 {
             let error = io::Error::last_os_error();
             // SAFETY: as above. It shows this area still, whose pages stay.
-            unsafe { libc::munmap(base, LEN) };
+            unsafe { libc::munmap(base, len) };
             return Err(error);
         }
-        Ok(Area::new(base.cast(), Arc::clone(&self.file)))
+        Ok(base.cast())
     }
 
     fn map(file: &File, count: u64) -> io::Result<Area> {
@@ -232,7 +239,7 @@ impl Area {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let places = Places { used: AtomicU64::new(1), count };
+        let places = Places { used: AtomicU64::new(1), count, free: Mutex::default() };
         Ok(Area::new(base.cast(), Arc::new(places)))
     }
 
@@ -303,6 +310,15 @@ impl Area {
         for (word, value) in [(state::POS, room.start), (state::SOON, room.soon), (state::END, room.end)] {
             self.set(word, value);
         }
+    }
+
+    /// More memory of the same file, mapped here, of so many bytes. None where there is none.
+    pub(crate) fn more(&self, len: u64) -> Option<More> {
+        let places = len.div_ceil(AREA_LEN);
+        let place = self.file.take(places)?;
+        let (page, len) = (place * (AREA_LEN / PAGE), usize::try_from(len).ok()?);
+        let base = self.mapped_again(page, len).ok()?;
+        Some(More { base, len, page, place: (place, places), file: Arc::clone(&self.file) })
     }
 
     /// Does the log hold anything?
@@ -441,6 +457,84 @@ impl Mapping {
         // SAFETY: within the mapping, which lives as long as `self`. The hooks write nothing there now; a
         // program that finds the place and writes to it breaks its recording, and readers take what they find.
         unsafe { slice::from_raw_parts(self.0.add(range.start), range.len()) }
+    }
+}
+
+/// Memory of an area's file beside that of areas, mapped here.
+#[derive(Debug)]
+pub(crate) struct More {
+    base: *mut u8,
+    len: usize,
+    page: u64,
+    /// The first of the places for areas that it takes, and how many.
+    place: (u64, u64),
+    file: Arc<Places>,
+}
+
+// SAFETY: the mapping is owned and stays until it is dropped; whoever uses it says who may when.
+unsafe impl Send for More {}
+// SAFETY: as above.
+unsafe impl Sync for More {}
+
+impl More {
+    /// Maps it in an address space that has an area in the same file, in place of nothing. None: it cannot be
+    /// done. (Where the area's file is another one, what is mapped is not this.)
+    ///
+    /// # Errors
+    /// [`TraceeError::Died`] where the task ended meanwhile.
+    pub(crate) fn map_in(&self, remote: &mut Remote<'_>) -> Result<Option<Addr>> {
+        let len = self.len as u64;
+        address_limit::beside(remote, |remote| {
+            let may_move = libc::MREMAP_MAYMOVE.cast_unsigned().into();
+            let Ok(base) = u64::try_from(remote.call(libc::SYS_mremap, [AREA_BASE, 0, len, may_move, 0, 0])?)
+            else {
+                return Ok(None);
+            };
+            let args = [base, len, 0, self.page, libc::MAP_NONBLOCK.cast_unsigned().into(), 0];
+            if remote.call(libc::SYS_remap_file_pages, args)? == 0 {
+                return Ok(Some(Addr(base)));
+            }
+            remote.call(libc::SYS_munmap, [base, len, 0, 0, 0, 0])?;
+            Ok(None)
+        })
+    }
+}
+
+impl put_back::Shared for More {
+    fn base(&self) -> *mut u8 {
+        self.base
+    }
+}
+
+impl Drop for More {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours alone and nothing refers to it any more. Whoever else has its pages has
+        // no use for them.
+        unsafe {
+            libc::madvise(self.base.cast(), self.len, libc::MADV_REMOVE);
+            libc::munmap(self.base.cast(), self.len);
+        }
+        self.file.give_back(self.place);
+    }
+}
+
+impl Places {
+    /// So many places that nobody has, one behind the other: the first of them.
+    fn take(&self, count: u64) -> Option<u64> {
+        let mut free = self.free();
+        if let Some(index) = free.iter().position(|(_, len)| *len == count) {
+            return Some(free.swap_remove(index).0);
+        }
+        let first = self.used.fetch_add(count, Ordering::Relaxed);
+        (first + count <= self.count).then_some(first)
+    }
+
+    fn give_back(&self, place: (u64, u64)) {
+        self.free().push(place);
+    }
+
+    fn free(&self) -> MutexGuard<'_, Vec<(u64, u64)>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

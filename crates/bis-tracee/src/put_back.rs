@@ -6,20 +6,24 @@
 //! memory is to hold, from a copy of the process, into [`Room`]s that the process and we have mapped. While
 //! it works on one room, others are filled.
 
-use std::{fs::File, io, mem, ops::Range, os::fd::AsRawFd as _, ptr, sync::Arc};
+use std::{fmt, fs::File, io, mem, ops::Range, os::fd::AsRawFd as _, ptr, sync::Arc};
 
-use bis_agent::{PUT_BACK, PUT_BACK_END};
+use bis_agent::{COPY_OUT, COPY_OUT_END, PUT_BACK, PUT_BACK_END};
 use bis_trace::types::{Addr, PAGE, Registers, Tid};
 
 use crate::{
     address_limit,
-    area::memory_file,
+    area::{Area, memory_file},
     error::{Result, TraceeError},
+    memory::Memory,
     remote::{Executed, Remote},
 };
 
 /// Bytes of the process's memory that a room is for: with what is compared with it, less than a core's cache.
 pub const ROOM: u64 = 256 << 10;
+
+/// The same of a room that a copy of the process fills: with each, both are let go on, and have stopped.
+const ROOM_OF_BOTH: u64 = 1 << 20;
 
 /// Bytes that are compared, and noted, as one.
 const BLOCK: usize = 64;
@@ -30,29 +34,53 @@ const NOTE: usize = 2 * size_of::<u64>();
 /// What is told apart: a word in which a byte differs.
 const WORD: u64 = 8;
 
-/// A room has the table of parts, what they are to hold, and the notes.
-const TABLE_LEN: u64 = PAGE;
-const CONTENT_AT: u64 = TABLE_LEN;
-const NOTES_AT: u64 = CONTENT_AT + ROOM;
-const ROOM_LEN: u64 = NOTES_AT + ROOM / BLOCK as u64 * NOTE as u64;
+/// What a room has, and where: the table of parts, which ends with a part of no bytes; what they are to hold,
+/// which are so many bytes; and the notes.
+#[derive(Clone, Copy, Debug)]
+struct Layout(u64);
 
-/// A part is a page or more, and a part of no bytes ends the table.
-const PARTS_MAX: u64 = TABLE_LEN / size_of::<[u64; 2]>() as u64 - 1;
-const _: () = assert!(ROOM / PAGE <= PARTS_MAX && ROOM_LEN.is_multiple_of(PAGE));
+impl Layout {
+    const fn content_at(self) -> u64 {
+        // A part is a page or more.
+        ((self.0 / PAGE + 1) * size_of::<[u64; 2]>() as u64).next_multiple_of(PAGE)
+    }
+
+    const fn notes_at(self) -> u64 {
+        self.content_at() + self.0
+    }
+
+    const fn len(self) -> u64 {
+        (self.notes_at() + self.0 / BLOCK as u64 * NOTE as u64).next_multiple_of(PAGE)
+    }
+}
 
 /// Memory that a process and we have mapped, in rooms.
 #[derive(Debug)]
 pub struct Rooms {
-    mapping: Arc<Mapping>,
+    mapping: Arc<dyn Shared>,
+    layout: Layout,
     count: u64,
     /// Where the process has it.
     base: Addr,
+    /// Where a copy of it has it.
+    in_copy: Option<Addr>,
+}
+
+/// Memory that is mapped here as long as this lives.
+pub(crate) trait Shared: fmt::Debug + Send + Sync {
+    fn base(&self) -> *mut u8;
 }
 
 #[derive(Debug)]
 struct Mapping {
     base: *mut u8,
     len: usize,
+}
+
+impl Shared for Mapping {
+    fn base(&self) -> *mut u8 {
+        self.base
+    }
 }
 
 // SAFETY: the mapping is owned and stays until it is dropped. Each room of it is used by whoever has the one
@@ -84,9 +112,11 @@ impl Mapping {
 /// What a process is to hold in some of its memory, and, later, what it has put back of it.
 #[derive(Debug)]
 pub struct Room {
-    mapping: Arc<Mapping>,
+    mapping: Arc<dyn Shared>,
+    layout: Layout,
     at: u64,
     base: Addr,
+    in_copy: Option<Addr>,
     /// Of which memory it says what that is to hold.
     parts: Vec<Range<Addr>>,
     /// Bytes of notes that it holds.
@@ -100,7 +130,8 @@ impl Rooms {
     /// [`TraceeError::Died`] where the task ended meanwhile. Where the process has no descriptor left, or may
     /// map no more, it is as it was.
     pub fn make(remote: &mut Remote<'_>, count: u64) -> Result<Rooms> {
-        let len = count * ROOM_LEN;
+        let layout = Layout(ROOM);
+        let len = count * layout.len();
         let (fd, file) = memory_file(remote)?;
         let tid = remote.tid();
         let made = file.set_len(len).and_then(|()| Mapping::of(&file, usize::try_from(len).unwrap_or(0)));
@@ -116,46 +147,71 @@ impl Rooms {
         };
         remote.call(libc::SYS_close, [fd.arg(), 0, 0, 0, 0, 0])?;
         let (mapping, base) = mapped?;
-        Ok(Rooms { mapping: Arc::new(mapping), count, base: Addr(base) })
+        Ok(Rooms { mapping: Arc::new(mapping), layout, count, base: Addr(base), in_copy: None })
+    }
+
+    /// Maps so many larger rooms in the process of this area, in whose name calls are made by `remote`, in a
+    /// copy of it that was made since, in whose name they are made by `copy`, and here. None: it cannot be done.
+    ///
+    /// # Errors
+    /// [`TraceeError::Died`] where one of them ended meanwhile.
+    pub fn of_both(
+        area: &Area,
+        (remote, copy): (&mut Remote<'_>, &mut Remote<'_>),
+        count: u64,
+    ) -> Result<Option<Rooms>> {
+        let layout = Layout(ROOM_OF_BOTH);
+        let Some(more) = area.more(count * layout.len()) else { return Ok(None) };
+        let Some(base) = more.map_in(remote)? else { return Ok(None) };
+        let in_copy = more.map_in(copy)?;
+        let rooms = Rooms { mapping: Arc::new(more), layout, count, base, in_copy };
+        if in_copy.is_none() {
+            rooms.leave(remote, Some(copy))?;
+            return Ok(None);
+        }
+        Ok(Some(rooms))
     }
 
     /// Each of them, once.
     pub fn each(&self) -> Vec<Room> {
         let room = |index| {
-            let at = index * ROOM_LEN;
-            Room { mapping: Arc::clone(&self.mapping), at, base: self.base + at, parts: Vec::new(), noted: 0 }
+            let (mapping, layout, at) = (Arc::clone(&self.mapping), self.layout, index * self.layout.len());
+            let (base, in_copy) = (self.base + at, self.in_copy.map(|base| base + at));
+            Room { mapping, layout, at, base, in_copy, parts: Vec::new(), noted: 0 }
         };
         (0..self.count).map(room).collect()
     }
 
-    /// Unmaps them in the process.
+    /// Unmaps them in the process, and in the copy of it that has them.
     ///
     /// # Errors
-    /// [`TraceeError::Died`] where the task ended meanwhile.
-    pub fn leave(self, remote: &mut Remote<'_>) -> Result<()> {
-        let args = [self.base.0, self.count * ROOM_LEN, 0, 0, 0, 0];
-        let unmap = |remote: &mut Remote<'_>| {
-            remote.must("unmap memory that the process shares with us", libc::SYS_munmap, args)
+    /// [`TraceeError::Died`] where one of them ended meanwhile.
+    pub fn leave(self, remote: &mut Remote<'_>, copy: Option<&mut Remote<'_>>) -> Result<()> {
+        let unmap = |remote: &mut Remote<'_>, base: Addr| {
+            let args = [base.0, self.count * self.layout.len(), 0, 0, 0, 0];
+            address_limit::beside(remote, |remote| {
+                remote.must("unmap memory that the process shares with us", libc::SYS_munmap, args)
+            })
         };
-        address_limit::beside(remote, unmap).map(drop)
+        if let (Some(copy), Some(base)) = (copy, self.in_copy) {
+            unmap(copy, base)?;
+        }
+        unmap(remote, self.base).map(drop)
     }
 }
 
 impl Room {
+    /// How many bytes of the process's memory it is for.
+    pub fn capacity(&self) -> u64 {
+        self.layout.0
+    }
+
     /// Fills it with what process `from`, which executes nothing, holds in these parts: whole pages, together
-    /// at most [`ROOM`] bytes. False: not all of it could be read (in some containers, none of it), and the
+    /// at most [`Room::capacity`] bytes. False: not all of it could be read (in some containers, none of it), and the
     /// room is not to be used for it.
     pub fn fill(&mut self, from: Tid, parts: &[Range<Addr>]) -> bool {
-        let len: u64 = parts.iter().map(|part| part.end - part.start).sum();
-        let is_page = |addr: Addr| addr.0.is_multiple_of(PAGE);
-        let are_pages = parts.iter().all(|part| is_page(part.start) && is_page(part.end));
-        assert!(len <= ROOM && are_pages, "{} parts of {len} bytes", parts.len());
-        if parts.iter().any(|part| part.start == Addr(0)) {
-            // It would end the table.
-            return false;
-        }
-        let len = usize::try_from(len).unwrap_or(0);
-        let to = libc::iovec { iov_base: self.place(CONTENT_AT).cast(), iov_len: len };
+        let Some(len) = self.lay_out(parts) else { return false };
+        let to = libc::iovec { iov_base: self.place(self.layout.content_at()).cast(), iov_len: len };
         let piece = |part: &Range<Addr>| libc::iovec {
             iov_base: ptr::without_provenance_mut(part.start.0 as usize),
             iov_len: usize::try_from(part.end - part.start).unwrap_or(0),
@@ -166,8 +222,54 @@ impl Room {
         let count = unsafe {
             libc::process_vm_readv(from.0, &raw const to, 1, pieces.as_ptr(), pieces.len() as u64, 0)
         };
-        if usize::try_from(count) != Ok(len) {
-            return false;
+        usize::try_from(count) == Ok(len)
+    }
+
+    /// The same by a copy of the process, in whose name calls are made with `from`, and which has the room
+    /// mapped where the process has it: it begins to. False: it cannot be done.
+    ///
+    /// # Errors
+    /// [`TraceeError::Died`] where it has ended.
+    pub fn begin_fill(&mut self, from: &mut Remote<'_>, parts: &[Range<Addr>]) -> Result<bool> {
+        let Some(base) = self.in_copy.filter(|_| self.lay_out(parts).is_some()) else { return Ok(false) };
+        let regs = Registers {
+            rip: COPY_OUT,
+            orig_rax: u64::MAX,
+            r8: base.0,
+            rdi: (base + self.layout.content_at()).0,
+            ..*from.saved()
+        };
+        from.begin(&regs.wide())?;
+        Ok(true)
+    }
+
+    /// Waits for that. False: not all of it could be read, and the room is not to be used for it.
+    ///
+    /// # Errors
+    /// [`TraceeError::Died`] where it has ended.
+    pub fn end_fill(&mut self, from: &mut Remote<'_>) -> Result<bool> {
+        Ok(matches!(from.end(Addr(COPY_OUT_END))?, Executed::Whole(_)))
+    }
+
+    /// Has the copy of the process, of which this is the memory, the very same room?
+    pub fn is_in_copy(&self, memory: &Memory) -> bool {
+        let Some(base) = self.in_copy else { return false };
+        (1..=2).all(|word: u64| {
+            // SAFETY: the room is ours, and longer than a word.
+            unsafe { ptr::copy_nonoverlapping(word.to_ne_bytes().as_ptr(), self.place(0), size_of::<u64>()) };
+            memory.read_u64(base).is_ok_and(|found| found == word)
+        })
+    }
+
+    /// Notes the parts, and how many bytes they have. None: they cannot be put back by the process.
+    fn lay_out(&mut self, parts: &[Range<Addr>]) -> Option<usize> {
+        let len: u64 = parts.iter().map(|part| part.end - part.start).sum();
+        let is_page = |addr: Addr| addr.0.is_multiple_of(PAGE);
+        let are_pages = parts.iter().all(|part| is_page(part.start) && is_page(part.end));
+        assert!(len <= self.layout.0 && are_pages, "{} parts of {len} bytes", parts.len());
+        if parts.iter().any(|part| part.start == Addr(0)) {
+            // It would end the table.
+            return None;
         }
         let table: Vec<u8> = parts
             .iter()
@@ -180,7 +282,7 @@ impl Room {
         unsafe { ptr::copy_nonoverlapping(table.as_ptr(), self.place(0), table.len()) };
         self.parts.clear();
         self.parts.extend_from_slice(parts);
-        true
+        usize::try_from(len).ok()
     }
 
     /// Lets the process in whose name calls are made put its memory back, and note what was different. False:
@@ -192,20 +294,38 @@ impl Room {
     /// # Errors
     /// [`TraceeError::Died`] where the task ended meanwhile.
     pub fn put_back(&mut self, remote: &mut Remote<'_>) -> Result<bool> {
-        let notes = self.base + NOTES_AT;
+        self.begin_put_back(remote)?;
+        self.end_put_back(remote)
+    }
+
+    /// Begins that.
+    ///
+    /// # Errors
+    /// As [`Room::put_back`].
+    pub fn begin_put_back(&mut self, remote: &mut Remote<'_>) -> Result<()> {
+        let notes = self.base + self.layout.notes_at();
         let regs = Registers {
             rip: PUT_BACK,
             orig_rax: u64::MAX,
             r8: self.base.0,
-            rsi: (self.base + CONTENT_AT).0,
+            rsi: (self.base + self.layout.content_at()).0,
             r9: notes.0,
             ..*remote.saved()
         };
-        let (regs, is_whole) = match remote.execute(&regs.wide(), Addr(PUT_BACK_END))? {
+        remote.begin(&regs.wide())
+    }
+
+    /// Waits for the end of that.
+    ///
+    /// # Errors
+    /// As [`Room::put_back`].
+    pub fn end_put_back(&mut self, remote: &mut Remote<'_>) -> Result<bool> {
+        let notes = self.base + self.layout.notes_at();
+        let (regs, is_whole) = match remote.end(Addr(PUT_BACK_END))? {
             Executed::Whole(regs) => (regs, true),
             Executed::Faulted(_, regs) => (regs, false),
         };
-        let len = Addr(regs.r9).saturating_since(notes).min(ROOM_LEN - NOTES_AT);
+        let len = Addr(regs.r9).saturating_since(notes).min(self.layout.len() - self.layout.notes_at());
         self.noted = usize::try_from(len).unwrap_or(0);
         Ok(is_whole)
     }
@@ -216,9 +336,11 @@ impl Room {
         let mut notes = vec![0; mem::take(&mut self.noted)];
         // SAFETY: that many bytes of this room are behind its notes' begin. The process uses them only while
         // it puts memory back from this room, which is ours.
-        unsafe { ptr::copy_nonoverlapping(self.place(NOTES_AT), notes.as_mut_ptr(), notes.len()) };
+        unsafe {
+            ptr::copy_nonoverlapping(self.place(self.layout.notes_at()), notes.as_mut_ptr(), notes.len())
+        };
         // The notes are in the order of the parts, which lie one behind the other in the room.
-        let (mut parts, mut at) = (self.parts.iter().peekable(), CONTENT_AT);
+        let (mut parts, mut at) = (self.parts.iter().peekable(), self.layout.content_at());
         for piece in in_pieces(&notes, gap) {
             while let Some(part) = parts.next_if(|part| part.end <= piece.start) {
                 at += part.end - part.start;
@@ -238,7 +360,7 @@ impl Room {
     /// Where this byte of the room is.
     fn place(&self, offset: u64) -> *mut u8 {
         // SAFETY: within the mapping, of which this is one of the rooms.
-        unsafe { self.mapping.base.add((self.at + offset) as usize) }
+        unsafe { self.mapping.base().add((self.at + offset) as usize) }
     }
 }
 
@@ -332,7 +454,7 @@ mod tests {
         assert!(!second.put_back(&mut remote).unwrap());
         assert_eq!(noted_in(&mut second), [(page(0), wanted[..8].to_vec())]);
         assert!(!second.fill(ours::process_id(), &[page(0)..page(1), Addr(PAGE)..Addr(2 * PAGE)]));
-        rooms.leave(&mut remote).unwrap();
+        rooms.leave(&mut remote, None).unwrap();
         remote.finish().unwrap();
         let maps = crate::maps::read(tid).unwrap();
         assert!(maps.iter().all(|mapping| !mapping.shared || mapping.start.0 >= 0x6000_0000), "{maps:?}");

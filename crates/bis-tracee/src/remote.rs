@@ -30,7 +30,7 @@ use crate::{
     proc::Fields,
     siginfo::SigInfo,
     sys,
-    task::{self, Resume, Status, Stopped, Undisturbed},
+    task::{self, Resume, Running, Status, Stopped, Undisturbed},
 };
 
 /// Registers for a call made at the agent's instruction, or at any `syscall` instruction `at`.
@@ -93,6 +93,8 @@ pub struct Remote<'a> {
     /// The task was at the exit of a call, which the kernel makes again if it was interrupted.
     is_in_call: bool,
     way: Way,
+    /// The task executes something of ours.
+    running: Option<Running>,
 }
 
 impl<'a> Remote<'a> {
@@ -112,6 +114,7 @@ impl<'a> Remote<'a> {
             new_task: None,
             is_in_call: false,
             way: Way::Single,
+            running: None,
         })
     }
 
@@ -224,27 +227,49 @@ impl<'a> Remote<'a> {
     /// # Errors
     /// [`TraceeError::Died`] where the task ended meanwhile.
     pub fn execute(&mut self, regs: &Registers, end: Addr) -> Result<Executed> {
+        self.begin(regs)?;
+        self.end(end)
+    }
+
+    /// The same, and returns while the task executes that. Nothing else is done before [`Remote::end`].
+    ///
+    /// # Errors
+    /// [`TraceeError::Died`] where the task ended meanwhile.
+    pub fn begin(&mut self, regs: &Registers) -> Result<()> {
         let mut stopped = self.take_stopped();
         stopped.set_regs(regs)?;
+        self.running = Some(stopped.resume(Resume::Cont, None)?);
+        Ok(())
+    }
+
+    /// Waits until the task has executed what it has begun.
+    ///
+    /// # Errors
+    /// [`TraceeError::Died`] where the task ended meanwhile.
+    pub fn end(&mut self, end: Addr) -> Result<Executed> {
+        let mut running = self.running.take().expect("a task that executes something of ours");
         loop {
-            let status;
-            (stopped, status) = self.next_stop(stopped)?;
+            let (mut stopped, status) = self.stop_of(running)?;
             match status {
                 // The filters of replay let nothing through by itself: we vouch for this call.
                 Status::Seccomp => {}
                 Status::Signal(signal) => {
                     let (info, regs) = (SigInfo(stopped.siginfo()?), stopped.regs()?);
-                    if !info.is_fault() {
-                        self.arrived.push(info);
-                        continue;
+                    if info.is_fault() {
+                        let is_end = info.is_breakpoint() && regs.ip() == end + 1;
+                        // Whoever looks at the task sees the program's registers once the guard is dropped.
+                        self.put_stopped(stopped);
+                        return Ok(if is_end {
+                            Executed::Whole(regs)
+                        } else {
+                            Executed::Faulted(signal, regs)
+                        });
                     }
-                    let is_end = info.is_breakpoint() && regs.ip() == end + 1;
-                    // Whoever looks at the task sees the program's registers once the guard is dropped.
-                    self.put_stopped(stopped);
-                    return Ok(if is_end { Executed::Whole(regs) } else { Executed::Faulted(signal, regs) });
+                    self.arrived.push(info);
                 }
                 other => stopped = self.pass(stopped, other)?,
             }
+            running = stopped.resume(Resume::Cont, None)?;
         }
     }
 
@@ -293,8 +318,12 @@ impl<'a> Remote<'a> {
 
     /// Lets the task go on to its next stop.
     fn next_stop(&self, stopped: Stopped) -> Result<(Stopped, Status)> {
-        let tid = stopped.tid();
-        let running = stopped.resume(Resume::Cont, None)?;
+        self.stop_of(stopped.resume(Resume::Cont, None)?)
+    }
+
+    /// Waits for its next stop.
+    fn stop_of(&self, running: Running) -> Result<(Stopped, Status)> {
+        let tid = running.tid();
         let status = task::wait_for(tid)?;
         if !matches!(status, Status::Exited(_) | Status::Killed(_) | Status::Exit(_)) {
             return Ok((running.stopped(), status));

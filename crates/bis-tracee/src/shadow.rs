@@ -4,7 +4,10 @@
 //! the process, but of a kind that only who asks for it waits for (its end raises no signal), in a session of
 //! its own, so that signals for the process's group do not reach it.
 
-use std::{cell::OnceCell, ops::RangeInclusive};
+use std::{
+    cell::{OnceCell, RefCell, RefMut},
+    ops::RangeInclusive,
+};
 
 use bis_trace::types::{Fd, Signal, Tid};
 
@@ -21,7 +24,7 @@ use crate::{
 /// See the module's text. The thread that has made it must use it, and drop it.
 #[derive(Debug)]
 pub struct Shadow {
-    slot: Option<Stopped>,
+    slot: RefCell<Option<Stopped>>,
     tid: Tid,
     /// Opened when it is looked at first.
     memory: OnceCell<Memory>,
@@ -41,8 +44,8 @@ impl Shadow {
         let copy = remote.take_new_task()?;
         remote.finish()?;
         let tid = copy.tid();
-        let mut shadow = Shadow { slot: Some(copy), tid, memory: OnceCell::new() };
-        let mut remote = Remote::new(&mut shadow.slot)?;
+        let mut shadow = Shadow { slot: RefCell::new(Some(copy)), tid, memory: OnceCell::new() };
+        let mut remote = Remote::new(shadow.slot.get_mut())?;
         remote.call(libc::SYS_setsid, [0; 6])?;
         for run in closed {
             let [first, last] = [run.start().arg(), run.end().arg()];
@@ -76,12 +79,20 @@ impl Shadow {
         Ok(Bulk::new(self.memory()?, self.tid))
     }
 
+    /// For calls in its name, and for what it executes of ours.
+    ///
+    /// # Panics
+    /// Where somebody has it already.
+    pub fn slot(&self) -> RefMut<'_, Option<Stopped>> {
+        self.slot.borrow_mut()
+    }
+
     /// Makes a system call in its name: the kernel's result, a negated errno on failure.
     ///
     /// # Errors
     /// Where somebody has killed it.
     pub fn call(&mut self, nr: i64, args: [u64; 6]) -> Result<i64> {
-        let mut remote = Remote::new(&mut self.slot)?;
+        let mut remote = Remote::new(self.slot.get_mut())?;
         let result = remote.call(nr, args)?;
         remote.finish()?;
         Ok(result)
@@ -92,7 +103,7 @@ impl Shadow {
     /// # Errors
     /// As [`Shadow::call`].
     pub fn call_beside_limit(&mut self, nr: i64, args: [u64; 6]) -> Result<i64> {
-        let mut remote = Remote::new(&mut self.slot)?;
+        let mut remote = Remote::new(self.slot.get_mut())?;
         let result = address_limit::beside(&mut remote, |remote| remote.call(nr, args))?;
         remote.finish()?;
         Ok(result)

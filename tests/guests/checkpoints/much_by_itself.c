@@ -93,19 +93,19 @@ int main(void) {
   // What may only be read then and now is put back, too.
   volatile long shown = mapped();
   fill(0);
-  CHECK(mprotect(memory + 7000 * PAGE, PAGE, PROT_READ) == 0);
+  CHECK(mprotect(memory + 4500 * PAGE, PAGE, PROT_READ) == 0);
   int *volatile times = stays();
   *times = 0;
   CHECK(bis_checkpoint(&handle) == *times);
   if (*times == 0) {
-    CHECK(mprotect(memory + 7000 * PAGE, PAGE, PROT_READ | PROT_WRITE) == 0);
+    CHECK(mprotect(memory + 4500 * PAGE, PAGE, PROT_READ | PROT_WRITE) == 0);
     fill(1);
-    CHECK(mprotect(memory + 7000 * PAGE, PAGE, PROT_READ) == 0);
+    CHECK(mprotect(memory + 4500 * PAGE, PAGE, PROT_READ) == 0);
     *times = 1;
     bis_rollback(handle, BIS_RETRY);
   }
   check(0);
-  CHECK(bis_discard(handle) == 0 && mprotect(memory + 7000 * PAGE, PAGE, PROT_READ | PROT_WRITE) == 0);
+  CHECK(bis_discard(handle) == 0 && mprotect(memory + 4500 * PAGE, PAGE, PROT_READ | PROT_WRITE) == 0);
   CHECK(munmap(times, PAGE) == 0 && mapped() == shown);
 
   struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};

@@ -83,7 +83,50 @@ impl Filler<'_> {
     }
 }
 
+/// How many rooms there must be for the shadow to fill one, the process to work on another, and for us to read
+/// what it has noted in a third one.
+pub const ROOMS_OF_BOTH: usize = 3;
+
 impl Sides<'_> {
+    /// Like [`Sides::restore_by_itself`], and the shadow fills the rooms, in whose name calls are made by
+    /// `shadow`, and which has the rooms mapped, too: for it, its memory is at hand, where the kernel would look
+    /// up each page of it for us.
+    ///
+    /// # Errors
+    /// Where one of the processes is gone.
+    pub fn restore_by_both(
+        &self,
+        parts: &[Range<Addr>],
+        (remote, shadow): (&mut Remote<'_>, &mut Remote<'_>),
+        rooms: &mut [Room; ROOMS_OF_BOTH],
+        own: Own<'_>,
+        buffers: &mut [Buffers],
+        begin: &(dyn Fn() + Sync),
+    ) -> Result<Vec<MemWrite>> {
+        let lost = |source| RecordError::Os { what: "put memory back", source };
+        let chunks = in_runs(parts, rooms[0].capacity());
+        let (mut writes, mut is_filled) = (Vec::new(), false);
+        for step in 0..chunks.len() + ROOMS_OF_BOTH - 1 {
+            // What was filled in the step before is put back, and what was put back then is read.
+            let room_of = |behind: usize| (step + ROOMS_OF_BOTH - behind) % ROOMS_OF_BOTH;
+            let chunk_of = |behind: usize| chunks.get(step.checked_sub(behind)?).copied();
+            let is_filling = match chunk_of(0) {
+                Some(chunk) => rooms[room_of(0)].begin_fill(shadow, chunk)?,
+                None => false,
+            };
+            let begun = if is_filled { Some(rooms[room_of(1)].begin_put_back(remote)) } else { None };
+            rooms[room_of(2)].take_noted(GAP as u64, |addr, data| writes.push(MemWrite { addr, data }));
+            let is_put_back = begun.map(|begun| begun.and_then(|()| rooms[room_of(1)].end_put_back(remote)));
+            // Also where the process has ended: a task that runs is nobody's.
+            is_filled = is_filling && rooms[room_of(0)].end_fill(shadow)?;
+            let is_put_back = is_put_back.transpose()?.unwrap_or(false);
+            if let Some(chunk) = chunk_of(1).filter(|_| !is_put_back) {
+                writes.extend(self.restore(chunk, own, buffers, begin).map_err(lost)?);
+            }
+        }
+        Ok(writes)
+    }
+
     /// Like [`Sides::restore`], by the process itself, in whose name calls are made; the pieces are in no
     /// order. What it may not read or write is put back from here, with these buffers.
     ///

@@ -9,12 +9,19 @@ use bis_trace::{
     types::{Addr, Registers, Tid},
 };
 use bis_tracee::{
-    Memory, Resume, Status, Stopped, TraceeError, bulk::Bulk, maps::Mapping, pagemap::PageMap, place,
-    put_back::Rooms, remote::Remote, siginfo::SigInfo,
+    Memory, Resume, Status, Stopped, TraceeError,
+    bulk::Bulk,
+    maps::Mapping,
+    pagemap::PageMap,
+    place,
+    put_back::{Room, Rooms},
+    remote::Remote,
+    shadow::Shadow,
+    siginfo::SigInfo,
 };
 
 use super::{
-    by_itself::{WORTH_ROOMS, rooms_for},
+    by_itself::{ROOMS_OF_BOTH, WORTH_ROOMS, rooms_for},
     content::{Buffers, Own, Sides, in_runs, len_of},
     held::{Checkpoint, Kept},
     layout::{self, Step, mappings},
@@ -348,6 +355,26 @@ impl Domain {
         outcome: &mut Outcome,
     ) -> Result<bool> {
         let cores = buffers.len();
+        let shadow = &source.checkpoint.shadow;
+        if let Some((rooms, mut each)) = self.rooms_of_both(tid, shadow)? {
+            self.session.cores.unpin(shadow.pid());
+            for run in in_runs(parts, cores as u64 * RUN) {
+                let writes = self.with_slot(tid, |domain, slot| {
+                    let (sides, mut of_shadow) = (source.sides(&domain.memory)?, shadow.slot());
+                    let (mut remote, mut shadow) = (Remote::new(slot)?, Remote::new(&mut of_shadow)?);
+                    let both = (&mut remote, &mut shadow);
+                    let writes = sides.restore_by_both(run, both, &mut each, own, buffers, unpin)?;
+                    shadow.finish()?;
+                    remote.finish()?;
+                    Ok(writes)
+                })?;
+                outcome.writes.extend(writes);
+                self.spill(tid, state, outcome)?;
+            }
+            drop(each);
+            self.leave_rooms(tid, rooms, shadow)?;
+            return Ok(true);
+        }
         let Some(rooms) = self.with_slot(tid, |_, slot| Ok(make_rooms(slot, cores)?))? else {
             return Ok(false);
         };
@@ -364,10 +391,48 @@ impl Domain {
         }
         self.with_slot(tid, |_, slot| {
             let mut remote = Remote::new(slot)?;
-            rooms.leave(&mut remote)?;
+            rooms.leave(&mut remote, None)?;
             Ok(remote.finish()?)
         })?;
         Ok(true)
+    }
+
+    /// Rooms that a shadow has mapped as well as the process; none where they cannot.
+    fn rooms_of_both(&mut self, tid: Tid, shadow: &Shadow) -> Result<Option<(Rooms, [Room; ROOMS_OF_BOTH])>> {
+        let made = self.with_slot(tid, |domain, slot| {
+            let Some(hooks) = &domain.hooks else { return Ok(None) };
+            let mut of_shadow = shadow.slot();
+            let (mut remote, mut copy) = (Remote::new(slot)?, Remote::new(&mut of_shadow)?);
+            let made = Rooms::of_both(&hooks.area, (&mut remote, &mut copy), ROOMS_OF_BOTH as u64)?;
+            copy.finish()?;
+            remote.finish()?;
+            Ok(made)
+        })?;
+        let Some(rooms) = made else { return Ok(None) };
+        let each: [Room; ROOMS_OF_BOTH] = match rooms.each().try_into() {
+            Ok(each) => each,
+            Err(each) => {
+                return Err(RecordError::Bug { tid, what: format!("there are {} rooms", each.len()) });
+            }
+        };
+        let memory = shadow.memory()?;
+        // The process may have got another area since.
+        if each.iter().all(|room| room.is_in_copy(memory)) {
+            return Ok(Some((rooms, each)));
+        }
+        drop(each);
+        self.leave_rooms(tid, rooms, shadow)?;
+        Ok(None)
+    }
+
+    fn leave_rooms(&mut self, tid: Tid, rooms: Rooms, shadow: &Shadow) -> Result<()> {
+        self.with_slot(tid, |_, slot| {
+            let mut of_shadow = shadow.slot();
+            let (mut remote, mut copy) = (Remote::new(slot)?, Remote::new(&mut of_shadow)?);
+            rooms.leave(&mut remote, Some(&mut copy))?;
+            copy.finish()?;
+            Ok(remote.finish()?)
+        })
     }
 
     /// The part of a task's stack that it had then and has not now.
