@@ -20,7 +20,7 @@ use bis_trace::{
     event::SignalPoint,
     types::{Addr, Registers, Signal, Tid},
 };
-use bis_tracee::{Resume, siginfo::SigInfo};
+use bis_tracee::{Memory, Resume, siginfo::SigInfo};
 
 use crate::{
     calls::{
@@ -305,7 +305,10 @@ impl Domain {
             return Ok(());
         }
         self.shorten(tid, call)?;
-        let is_known = tried || self.call(tid)?.pauses || self.waits_for_futex(call) || self.sleeps(call);
+        let is_known = tried
+            || self.call(tid)?.pauses
+            || waits_for_futex(&self.memory, call)
+            || sleeps(&self.memory, call);
         let waits = blocks && is_known;
         self.call(tid)?.waits = waits;
         if waits && self.tasks.len() == 1 {
@@ -317,29 +320,6 @@ impl Domain {
             self.turns.give_way(tid);
         }
         Ok(())
-    }
-
-    /// Does this call wait because its futex has the value that it names? Nobody changes that while we have
-    /// our turn, but for those outside of the recording.
-    fn waits_for_futex(&self, call: &Call) -> bool {
-        const COMMAND: i32 = !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
-        let command = call.i32(1) & COMMAND;
-        call.nr.cast_signed() == libc::SYS_futex
-            && [libc::FUTEX_WAIT, libc::FUTEX_WAIT_BITSET].contains(&command)
-            && self.memory.read_u32(Addr(call.args[0])).is_ok_and(|value| value == call.u32(2))
-    }
-
-    /// Does this call sleep for a time from now on? The kernel's timer adds some 50 microseconds to the
-    /// shortest one. (Go's runtime has a thread that does so all the time; until an absolute time, the call
-    /// may be back at once.)
-    fn sleeps(&self, call: &Call) -> bool {
-        let time = match call.nr.cast_signed() {
-            libc::SYS_nanosleep => call.args[0],
-            libc::SYS_clock_nanosleep if call.i32(1) & libc::TIMER_ABSTIME == 0 => call.args[2],
-            _ => return false,
-        };
-        let mut bytes = [0; 16];
-        self.memory.read(Addr(time), &mut bytes).is_ok() && bytes != [0; 16]
     }
 
     /// Lets the kernel make the call that the task is in. Waits for its exit here, unless it may take a while
@@ -414,7 +394,7 @@ impl Domain {
                     call.echo_again = Some(stream);
                     self.session.stdio.unlock(stream, self.id);
                 }
-                let regs = Registers { rip: self.again_rip(regs.ip()).0, ..regs };
+                let regs = Registers { rip: self.space.again_rip(regs.ip()).0, ..regs };
                 self.stopped(tid)?.set_regs(&regs)?;
                 self.task(tid)?.standing.go_on();
                 Ok(())
@@ -422,6 +402,29 @@ impl Domain {
             Return::SetBack => self.make_again(tid, (regs.orig_rax, regs.args()), regs),
         }
     }
+}
+
+/// Does this call wait because its futex has the value that it names? Nobody changes that while we have
+/// our turn, but for those outside of the recording.
+fn waits_for_futex(memory: &Memory, call: &Call) -> bool {
+    const COMMAND: i32 = !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
+    let command = call.i32(1) & COMMAND;
+    call.nr.cast_signed() == libc::SYS_futex
+        && [libc::FUTEX_WAIT, libc::FUTEX_WAIT_BITSET].contains(&command)
+        && memory.read_u32(Addr(call.args[0])).is_ok_and(|value| value == call.u32(2))
+}
+
+/// Does this call sleep for a time from now on? The kernel's timer adds some 50 microseconds to the
+/// shortest one. (Go's runtime has a thread that does so all the time; until an absolute time, the call
+/// may be back at once.)
+fn sleeps(memory: &Memory, call: &Call) -> bool {
+    let time = match call.nr.cast_signed() {
+        libc::SYS_nanosleep => call.args[0],
+        libc::SYS_clock_nanosleep if call.i32(1) & libc::TIMER_ABSTIME == 0 => call.args[2],
+        _ => return false,
+    };
+    let mut bytes = [0; 16];
+    memory.read(Addr(time), &mut bytes).is_ok() && bytes != [0; 16]
 }
 
 #[cfg(test)]

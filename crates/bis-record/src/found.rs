@@ -381,7 +381,7 @@ impl Domain {
                     return Err(RecordError::Bug { tid, what: "lost while its image was made".into() });
                 };
                 let regs = stopped.regs()?;
-                let rip = domain.patched_rip(regs.ip()).0;
+                let rip = domain.space.patched_rip(regs.ip()).0;
                 if rip != regs.rip {
                     stopped.set_regs(&Registers { rip, ..regs })?;
                 }

@@ -78,7 +78,7 @@ impl Domain {
         }
         let stopped = Stopped::adopt(child);
         for addr in args.told_maker() {
-            let write = self.copy_out(Addr(addr), 4);
+            let write = copy_out(&self.memory, Addr(addr), 4);
             self.call(tid)?.writes.extend(write);
         }
         match plan.child {
@@ -105,10 +105,6 @@ impl Domain {
             }
         }
         Ok(())
-    }
-
-    fn copy_out(&self, addr: Addr, len: usize) -> Option<MemWrite> {
-        self.memory.read_vec(addr, len).ok().map(|data| MemWrite { addr, data })
     }
 
     fn continue_call(&mut self, tid: Tid) -> Result<()> {
@@ -164,7 +160,7 @@ impl Domain {
             self.session.process_begins(pid);
         }
         if let Some(addr) = args.told_child() {
-            let write = self.copy_out(Addr(addr), 4);
+            let write = copy_out(&self.memory, Addr(addr), 4);
             self.call(tid)?.writes.extend(write);
         }
         let segment = self.segment_of_child(tid, child)?;
@@ -364,4 +360,8 @@ impl Domain {
         self.session.plant(Seed::Exec(Box::new(Fresh { domain, parked: Some(parked) })));
         Ok(())
     }
+}
+
+fn copy_out(memory: &Memory, addr: Addr, len: usize) -> Option<MemWrite> {
+    memory.read_vec(addr, len).ok().map(|data| MemWrite { addr, data })
 }

@@ -27,7 +27,7 @@ use bis_trace::{
     event::{Backing, Effect, Outcome},
     types::{Addr, Fd, PAGE, Tid},
 };
-use bis_tracee::{proc, sys};
+use bis_tracee::{Memory, proc, sys};
 use memchr::memmem;
 use rustix::net::{
     AddressFamily, SendFlags, SocketAddrAny, SocketAddrUnix, getpeername, send, sockopt::socket_peercred,
@@ -139,7 +139,7 @@ impl Domain {
             return Ok(Entry::Make);
         }
         let Some(socket) = self.to_display(tid, fd) else { return Ok(Entry::Make) };
-        let Some(mut requests) = self.sent(call) else { return Ok(Entry::Make) };
+        let Some(mut requests) = sent(&self.memory, call) else { return Ok(Entry::Make) };
         if attaches(&requests, |_| true).is_empty() {
             return Ok(Entry::Make);
         }
@@ -174,35 +174,6 @@ impl Domain {
     fn is_known_plain(&self, fd: Fd) -> bool {
         let hooks = self.hooks.as_ref().filter(|hooks| !hooks.fds_differ);
         hooks.is_some_and(|hooks| matches!(hooks.area.class_of(fd), FdClass::Plain | FdClass::File))
-    }
-
-    /// What a call is to send, if that may be requests to a display. None where it cannot be read, or goes
-    /// with descriptors.
-    fn sent(&self, call: &Call) -> Option<Vec<u8>> {
-        /// Where `struct msghdr` has the length of its control data.
-        const CONTROL_LEN: u64 = 40;
-        let ranges = match call.nr.cast_signed() {
-            libc::SYS_write | libc::SYS_sendto => buffers(&self.memory, false, call.args, call.args[2]),
-            libc::SYS_writev => buffers(&self.memory, true, call.args, REQUESTS_MAX),
-            libc::SYS_sendmsg => {
-                let message = Addr(call.args[1]);
-                if self.memory.read_u64(message + CONTROL_LEN).ok()? > 0 {
-                    return None;
-                }
-                message_pieces(&self.memory, message, REQUESTS_MAX)
-            }
-            _ => return None,
-        };
-        let len: u64 = ranges.iter().map(|(_, len)| len).sum();
-        // One that is longer than what is looked at is data.
-        if len >= REQUESTS_MAX {
-            return None;
-        }
-        let mut sent = Vec::new();
-        for (addr, len) in ranges {
-            sent.extend(self.memory.read_vec(addr, usize::try_from(len).ok()?).ok()?);
-        }
-        Some(sent)
     }
 
     /// The memory that `PulseAudio` shares is not made.
@@ -255,6 +226,35 @@ impl Domain {
         self.put(addr, vec![1], outcome)?;
         Ok(true)
     }
+}
+
+/// What a call is to send, if that may be requests to a display. None where it cannot be read, or goes
+/// with descriptors.
+fn sent(memory: &Memory, call: &Call) -> Option<Vec<u8>> {
+    /// Where `struct msghdr` has the length of its control data.
+    const CONTROL_LEN: u64 = 40;
+    let ranges = match call.nr.cast_signed() {
+        libc::SYS_write | libc::SYS_sendto => buffers(memory, false, call.args, call.args[2]),
+        libc::SYS_writev => buffers(memory, true, call.args, REQUESTS_MAX),
+        libc::SYS_sendmsg => {
+            let message = Addr(call.args[1]);
+            if memory.read_u64(message + CONTROL_LEN).ok()? > 0 {
+                return None;
+            }
+            message_pieces(memory, message, REQUESTS_MAX)
+        }
+        _ => return None,
+    };
+    let len: u64 = ranges.iter().map(|(_, len)| len).sum();
+    // One that is longer than what is looked at is data.
+    if len >= REQUESTS_MAX {
+        return None;
+    }
+    let mut sent = Vec::new();
+    for (addr, len) in ranges {
+        sent.extend(memory.read_vec(addr, usize::try_from(len).ok()?).ok()?);
+    }
+    Some(sent)
 }
 
 #[cfg(test)]

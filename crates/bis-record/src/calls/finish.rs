@@ -65,7 +65,7 @@ impl Domain {
             self.learn_site(tid, call.nr, call.entry.ip(), &mut outcome)?;
         }
         self.leave_narrow(tid, call, result, &mut outcome)?;
-        outcome.regs.rip = self.patched_rip(outcome.regs.ip()).0;
+        outcome.regs.rip = self.space.patched_rip(outcome.regs.ip()).0;
         self.take_mail_of_call(tid, call, &mut outcome)?;
         if outcome.regs != raw {
             self.stopped(tid)?.set_regs(&outcome.regs)?;

@@ -25,8 +25,10 @@ use crate::{
     domain::Domain,
     error::{RecordError, Result},
     hooks::NewText,
-    space::Key,
-    space::{HeapChange, View, content_within, key_of_mapping, open_mapped, stack_floor, stack_limit},
+    space::{
+        AddressSpace, HeapChange, Key, View, content_within, key_of_mapping, open_mapped, stack_floor,
+        stack_limit,
+    },
     task::InCall,
 };
 
@@ -123,6 +125,73 @@ fn is_zero_device(meta: &Metadata) -> bool {
     meta.file_type().is_char_device() && meta.st_rdev() == libc::makedev(1, 5)
 }
 
+impl AddressSpace {
+    /// Nothing is mapped in this range any more. Where the main thread's stack may grow to, it is there in
+    /// replay.
+    fn free_for_stack(&self, tid: Tid, range: &Range<Addr>, outcome: &mut Outcome) {
+        let room = self.stack();
+        if range.start >= room.end || range.end <= room.start {
+            return;
+        }
+        let mappings = maps::read(tid).unwrap_or_default();
+        let Some(stack) = mappings.iter().find(|m| m.end == room.end) else { return };
+        let floor = stack_floor(&mappings, stack, stack_limit(tid)).max(room.start);
+        if floor < range.end && range.start < stack.start {
+            let len = stack.start - floor;
+            outcome.effects.push(Effect::Map { addr: floor, len, prot: stack.prot, backing: Backing::Stack });
+        }
+    }
+
+    /// A private mapping that grows down like a stack: in replay, all that it could grow to is there at once.
+    fn growing(&mut self, made: &Made, outcome: &mut Outcome) -> Result<()> {
+        let Made { tid, addr, prot, .. } = *made;
+        let mappings = maps::read(tid)?;
+        let Some(mapping) = mappings.iter().find(|m| m.start <= addr && addr < m.end) else {
+            return Ok(());
+        };
+        let floor = stack_floor(&mappings, mapping, stack_limit(tid));
+        let (end, len) = (mapping.end, mapping.end - floor);
+        outcome.effects.push(Effect::Map { addr: floor, len, prot, backing: Backing::Stack });
+        self.add_growing(floor..end);
+        Ok(())
+    }
+
+    /// The main thread's stack has a new limit: in replay, where all that it may grow to is mapped from the
+    /// start, it must end where it now would. What it has grown to already stays.
+    fn limit_stack(&mut self, tid: Tid, outcome: &mut Outcome) {
+        let mappings = maps::read(tid).unwrap_or_default();
+        let Some(stack) = mappings.iter().find(|m| m.end == self.stack().end) else { return };
+        let floor = stack_floor(&mappings, stack, stack_limit(tid));
+        let (old, prot) = (self.stack().start, stack.prot);
+        if floor > old {
+            outcome.effects.push(Effect::Unmap { addr: old, len: floor - old });
+        } else if floor < old {
+            outcome.effects.push(Effect::Map {
+                addr: floor,
+                len: old - floor,
+                prot,
+                backing: Backing::Stack,
+            });
+        }
+        self.set_stack_floor(floor);
+    }
+
+    /// What an mprotect with PROT_GROWSDOWN has protected: from where the mapping begins that `addr` lies in.
+    /// What that will grow by is protected like it, and is there in replay already.
+    fn protected_below(&self, tid: Tid, addr: Addr, end: Addr) -> Result<Range<Addr>> {
+        let mappings = maps::read(tid)?;
+        let Some(mapping) = mappings.iter().find(|m| m.start <= addr && addr < m.end) else {
+            return Ok(addr..end);
+        };
+        let has_room = mappings.iter().all(|m| m.end != mapping.start);
+        let floor = self.growth_floor(mapping.start).filter(|_| has_room);
+        // Something else may have been mapped there since.
+        let below =
+            mappings.iter().filter(|m| m.end <= mapping.start).map(|m| m.end).max().unwrap_or_default();
+        Ok(floor.unwrap_or(mapping.start).max(below)..end)
+    }
+}
+
 impl Domain {
     pub(super) fn enter_mmap(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         let [addr, len, _, flags, fd, _] = call.args;
@@ -192,7 +261,7 @@ impl Domain {
         let made = Made { tid, addr, len, prot: self.prot_of(tid, asked), is_shared };
         match (flags & MAP_ANONYMOUS != 0, flags & MAP_GROWSDOWN != 0) {
             (false, _) => self.map_file(&made, Fd::of_arg(fd), offset, it.outcome),
-            (true, true) if !is_shared => self.growing(&made, it.outcome),
+            (true, true) if !is_shared => self.space.growing(&made, it.outcome),
             (true, _) => self.map_anonymous(&made, it.outcome),
         }
     }
@@ -241,35 +310,6 @@ impl Domain {
             self.add_text(tid, &text, outcome)?;
         }
         Ok(())
-    }
-
-    /// A private mapping that grows down like a stack: in replay, all that it could grow to is there at once.
-    fn growing(&mut self, made: &Made, outcome: &mut Outcome) -> Result<()> {
-        let Made { tid, addr, prot, .. } = *made;
-        let mappings = maps::read(tid)?;
-        let Some(mapping) = mappings.iter().find(|m| m.start <= addr && addr < m.end) else {
-            return Ok(());
-        };
-        let floor = stack_floor(&mappings, mapping, stack_limit(tid));
-        let (end, len) = (mapping.end, mapping.end - floor);
-        outcome.effects.push(Effect::Map { addr: floor, len, prot, backing: Backing::Stack });
-        self.space.add_growing(floor..end);
-        Ok(())
-    }
-
-    /// What an mprotect with PROT_GROWSDOWN has protected: from where the mapping begins that `addr` lies in.
-    /// What that will grow by is protected like it, and is there in replay already.
-    fn protected_below(&self, tid: Tid, addr: Addr, end: Addr) -> Result<Range<Addr>> {
-        let mappings = maps::read(tid)?;
-        let Some(mapping) = mappings.iter().find(|m| m.start <= addr && addr < m.end) else {
-            return Ok(addr..end);
-        };
-        let has_room = mappings.iter().all(|m| m.end != mapping.start);
-        let floor = self.space.growth_floor(mapping.start).filter(|_| has_room);
-        // Something else may have been mapped there since.
-        let below =
-            mappings.iter().filter(|m| m.end <= mapping.start).map(|m| m.end).max().unwrap_or_default();
-        Ok(floor.unwrap_or(mapping.start).max(below)..end)
     }
 
     /// A shared mapping: of a file from `offset`, or anonymous.
@@ -347,24 +387,8 @@ impl Domain {
         self.unmapped(args, outcome)?;
         let start = Addr(args[0]);
         let range = start..start.saturating_add(page_up(args[1]));
-        self.free_for_stack(tid, &range, outcome);
+        self.space.free_for_stack(tid, &range, outcome);
         Ok(())
-    }
-
-    /// Nothing is mapped in this range any more. Where the main thread's stack may grow to, it is there in
-    /// replay.
-    fn free_for_stack(&self, tid: Tid, range: &Range<Addr>, outcome: &mut Outcome) {
-        let room = self.space.stack();
-        if range.start >= room.end || range.end <= room.start {
-            return;
-        }
-        let mappings = maps::read(tid).unwrap_or_default();
-        let Some(stack) = mappings.iter().find(|m| m.end == room.end) else { return };
-        let floor = stack_floor(&mappings, stack, stack_limit(tid)).max(room.start);
-        if floor < range.end && range.start < stack.start {
-            let len = stack.start - floor;
-            outcome.effects.push(Effect::Map { addr: floor, len, prot: stack.prot, backing: Backing::Stack });
-        }
     }
 
     /// A range is protected anew: mprotect, with these arguments.
@@ -374,7 +398,7 @@ impl Domain {
         let range = addr..addr + page_up(len);
         let range = match raw_prot & PROT_GROWSDOWN {
             0 => range,
-            _ => self.protected_below(tid, addr, range.end)?,
+            _ => self.space.protected_below(tid, addr, range.end)?,
         };
         if raw_prot & PROT_WRITE != 0 {
             // Whoever is about to change text looks at it first.
@@ -575,7 +599,7 @@ impl Domain {
     /// setrlimit has succeeded, or not.
     pub(super) fn learn_limit(&mut self, it: &mut Exit<'_>) -> Result<()> {
         if it.result == 0 && int(it.args()[0]) == libc::RLIMIT_STACK.cast_signed() {
-            self.limit_stack(it.tid, it.outcome);
+            self.space.limit_stack(it.tid, it.outcome);
         }
         Ok(())
     }
@@ -588,28 +612,8 @@ impl Domain {
         }
         let pid = self.task(it.tid)?.pid;
         if int(number) == 0 || self.session.outside(it.tid, Tid(int(number))) == pid {
-            self.limit_stack(it.tid, it.outcome);
+            self.space.limit_stack(it.tid, it.outcome);
         }
         Ok(())
-    }
-
-    /// The main thread's stack has a new limit: in replay, where all that it may grow to is mapped from the
-    /// start, it must end where it now would. What it has grown to already stays.
-    fn limit_stack(&mut self, tid: Tid, outcome: &mut Outcome) {
-        let mappings = maps::read(tid).unwrap_or_default();
-        let Some(stack) = mappings.iter().find(|m| m.end == self.space.stack().end) else { return };
-        let floor = stack_floor(&mappings, stack, stack_limit(tid));
-        let (old, prot) = (self.space.stack().start, stack.prot);
-        if floor > old {
-            outcome.effects.push(Effect::Unmap { addr: old, len: floor - old });
-        } else if floor < old {
-            outcome.effects.push(Effect::Map {
-                addr: floor,
-                len: old - floor,
-                prot,
-                backing: Backing::Stack,
-            });
-        }
-        self.space.set_stack_floor(floor);
     }
 }

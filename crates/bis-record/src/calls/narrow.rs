@@ -21,7 +21,7 @@ use bis_trace::{
     event::{Effect, MemWrite, Outcome, RangeSum},
     types::{Addr, Registers, Tid},
 };
-use bis_tracee::remote;
+use bis_tracee::{Memory, remote};
 
 use super::{Reader, is_vsyscall};
 use crate::{
@@ -183,7 +183,7 @@ impl Domain {
                 // The kernel leaves a result's sign in the upper half, which the program does not see.
                 outcome.regs.rax = narrow.result(outcome.regs.result());
                 if call.nr == SET_THREAD_AREA && !is_error {
-                    outcome.effects.extend(self.segment(tid, Addr(call.entry.rdi)));
+                    outcome.effects.extend(segment(&self.memory, tid, Addr(call.entry.rdi)));
                 }
                 Ok(())
             }
@@ -208,12 +208,6 @@ impl Domain {
         }
     }
 
-    /// The descriptor of thread-local storage at this address, as the effect that sets it for a task.
-    pub fn segment(&self, tid: Tid, addr: Addr) -> Option<Effect> {
-        let bytes = self.memory.read_vec(addr, DESCRIPTOR_LEN).ok()?;
-        Some(Effect::Segment { tid, descriptor: *bytes.first_chunk()? })
-    }
-
     /// What a new task of a narrow maker has of thread-local storage, where its maker says it.
     pub fn segment_of_child(&mut self, tid: Tid, child: Tid) -> Result<Option<Effect>> {
         /// Where `struct clone_args` has the flags and the storage.
@@ -226,6 +220,12 @@ impl Domain {
             _ => return Ok(None),
         };
         let is_said = is_narrow && flags & CLONE_SETTLS != 0;
-        Ok(is_said.then(|| self.segment(child, Addr(tls))).flatten())
+        Ok(is_said.then(|| segment(&self.memory, child, Addr(tls))).flatten())
     }
+}
+
+/// The descriptor of thread-local storage at this address, as the effect that sets it for a task.
+fn segment(memory: &Memory, tid: Tid, addr: Addr) -> Option<Effect> {
+    let bytes = memory.read_vec(addr, DESCRIPTOR_LEN).ok()?;
+    Some(Effect::Segment { tid, descriptor: *bytes.first_chunk()? })
 }

@@ -24,7 +24,7 @@ impl Domain {
         if row(nr).is_some_and(|row| matches!(row.how, How::Refused(_))) {
             self.learn_site(tid, nr, entry.ip(), &mut outcome)?;
         }
-        outcome.regs.rip = self.patched_rip(outcome.regs.ip()).0;
+        outcome.regs.rip = self.space.patched_rip(outcome.regs.ip()).0;
         self.stopped(tid)?.set_regs(&outcome.regs)?;
         if self.session.traced.is_used() {
             self.call_is_over(tid, &call);

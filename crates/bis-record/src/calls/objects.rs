@@ -25,6 +25,7 @@ use bis_trace::{
     types::{Addr, Fd, ObjectId, Tid},
 };
 use bis_tracee::{
+    Memory,
     proc::{self, Fields},
     sys,
 };
@@ -186,7 +187,7 @@ impl Domain {
         let end = if target.appends(args) || is_append(tid, fd) {
             fs::metadata(proc::fd(tid, fd)).ok().map(|meta| meta.st_size())
         } else if let Some(pointer) = target.behind(args) {
-            return self.moved_offset(Addr(pointer), written, outcome);
+            return moved_offset(&self.memory, Addr(pointer), written, outcome);
         } else if let Some(given) = target.given(args) {
             return Ok(given);
         } else {
@@ -250,24 +251,14 @@ impl Domain {
         self.read_back(tid, call, &file, object, start..start + written, outcome)
     }
 
-    /// The offset behind this pointer of a call's. The kernel has moved it to the end of what it wrote.
-    fn moved_offset(&self, pointer: Addr, written: u64, outcome: &Outcome) -> Result<u64> {
-        let moved = outcome.writes.iter().find(|write| write.addr == pointer && write.data.len() == 8);
-        let moved = moved.and_then(|write| write.data.first_chunk()).map(|word| u64::from_le_bytes(*word));
-        Ok(moved.map_or_else(|| self.memory.read_u64(pointer), Ok)?.saturating_sub(written))
-    }
-
-    /// Where we find a path that the program gives, beside this folder.
-    fn path_of(&self, tid: Tid, folder: Fd, addr: Addr) -> Option<PathBuf> {
-        Some(proc::seen_by(tid, folder, &self.memory.read_c_str(addr).ok()?))
-    }
-
     /// What the table says of the file that a call changes, and where we find that file.
     pub fn target_of(&self, tid: Tid, nr: u64, args: [u64; 6]) -> Option<(Target, PathBuf)> {
         let target = row(nr)?.target?;
         let path = match target.file {
             FileArg::Fd(index) => proc::fd(tid, Fd::of_arg(args[usize::from(index)])),
-            FileArg::Path(index) => self.path_of(tid, Fd::CURRENT_FOLDER, Addr(args[usize::from(index)]))?,
+            FileArg::Path(index) => {
+                path_of(&self.memory, tid, Fd::CURRENT_FOLDER, Addr(args[usize::from(index)]))?
+            }
         };
         Some((target, path))
     }
@@ -341,31 +332,19 @@ impl Domain {
         self.clear_and_read_back(tid, call, &file, object, start.min(len)..end.min(len), outcome)
     }
 
-    /// The flags of open, creat, openat or openat2, with the directory and the address of the name.
-    fn open_args(&self, nr: u64, args: [u64; 6]) -> (Fd, u64, i32) {
-        match nr.cast_signed() {
-            libc::SYS_open => (Fd::CURRENT_FOLDER, args[0], int(args[1])),
-            libc::SYS_creat => (Fd::CURRENT_FOLDER, args[0], libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC),
-            libc::SYS_openat2 => {
-                (Fd::of_arg(args[0]), args[1], self.memory.read_u64(Addr(args[2])).map_or(0, int))
-            }
-            _ => (Fd::of_arg(args[0]), args[1], int(args[2])),
-        }
-    }
-
     pub(super) fn truncates(&self, call: &InCall) -> bool {
-        self.open_args(call.nr, call.entry.args()).2 & libc::O_TRUNC != 0
+        open_args(&self.memory, call.nr, call.entry.args()).2 & libc::O_TRUNC != 0
     }
 
     pub(super) fn enter_open(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
-        let (folder, name, flags) = self.open_args(call.nr, call.args);
+        let (folder, name, flags) = open_args(&self.memory, call.nr, call.args);
         if let done @ Entry::Done(_) = self.enter_open_sound(tid, Addr(name))? {
             return Ok(done);
         }
         if flags & libc::O_TRUNC == 0 || self.session.registry.is_empty() {
             return Ok(Entry::Make);
         }
-        let path = self.path_of(tid, folder, Addr(name));
+        let path = path_of(&self.memory, tid, folder, Addr(name));
         let Some(object) = path.and_then(|path| self.object_at(&path)) else { return Ok(Entry::Make) };
         self.borrow_object(tid, object)?;
         Ok(Entry::MakeAtOnce)
@@ -377,7 +356,7 @@ impl Domain {
     pub(super) fn leave_open(&mut self, it: &mut Exit<'_>) -> Result<()> {
         let (tid, fd) = (it.tid, Fd::made(it.result).unwrap_or(Fd::NONE));
         let (call, outcome) = (&mut *it.call, &mut *it.outcome);
-        let (_, _, flags) = self.open_args(call.nr, call.entry.args());
+        let (_, _, flags) = open_args(&self.memory, call.nr, call.entry.args());
         if flags & libc::O_TRUNC != 0
             && let Some(object) = self.changed_at(tid, &proc::fd(tid, fd), call)?
         {
@@ -456,4 +435,26 @@ impl Domain {
         };
         self.object_at(&path)
     }
+}
+
+/// Where we find a path that the program gives, beside this folder.
+fn path_of(memory: &Memory, tid: Tid, folder: Fd, addr: Addr) -> Option<PathBuf> {
+    Some(proc::seen_by(tid, folder, &memory.read_c_str(addr).ok()?))
+}
+
+/// The flags of open, creat, openat or openat2, with the directory and the address of the name.
+fn open_args(memory: &Memory, nr: u64, args: [u64; 6]) -> (Fd, u64, i32) {
+    match nr.cast_signed() {
+        libc::SYS_open => (Fd::CURRENT_FOLDER, args[0], int(args[1])),
+        libc::SYS_creat => (Fd::CURRENT_FOLDER, args[0], libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC),
+        libc::SYS_openat2 => (Fd::of_arg(args[0]), args[1], memory.read_u64(Addr(args[2])).map_or(0, int)),
+        _ => (Fd::of_arg(args[0]), args[1], int(args[2])),
+    }
+}
+
+/// The offset behind this pointer of a call's. The kernel has moved it to the end of what it wrote.
+fn moved_offset(memory: &Memory, pointer: Addr, written: u64, outcome: &Outcome) -> Result<u64> {
+    let moved = outcome.writes.iter().find(|write| write.addr == pointer && write.data.len() == 8);
+    let moved = moved.and_then(|write| write.data.first_chunk()).map(|word| u64::from_le_bytes(*word));
+    Ok(moved.map_or_else(|| memory.read_u64(pointer), Ok)?.saturating_sub(written))
 }

@@ -211,7 +211,7 @@ impl Domain {
     /// `otherwise`.
     pub fn make_again(&mut self, tid: Tid, again: (u64, [u64; 6]), otherwise: Registers) -> Result<()> {
         let (rax, [rdi, rsi, rdx, r10, r8, r9]) = again;
-        let rip = (self.again_rip(otherwise.ip()) - 2).0;
+        let rip = (self.space.again_rip(otherwise.ip()) - 2).0;
         let again = Registers { rip, rax, orig_rax: u64::MAX, rdi, rsi, rdx, r10, r8, r9, ..otherwise };
         self.stopped(tid)?.set_regs(&again)?;
         self.call(tid)?.set_back = Some(otherwise);

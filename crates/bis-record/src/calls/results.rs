@@ -19,7 +19,7 @@ use bis_trace::{
     event::{Cloned, Effect, EventKind, MemWrite, Outcome},
     types::{Addr, Fd, Tid},
 };
-use bis_tracee::{maps, proc};
+use bis_tracee::{Memory, maps, proc};
 
 use crate::{
     calls::{
@@ -85,7 +85,7 @@ impl Domain {
         let mut outputs = call.plan.outputs(result, &|piece| call.place(piece).0, &Reader(&self.memory));
         let clones = self.clone_result(tid, call, &outputs, result)?;
         if clones.is_none() {
-            outputs.extend(self.torn(tid, call, result));
+            outputs.extend(torn(&self.memory, tid, call, result));
         }
         let mut brought = Brought { clones, ..Brought::default() };
         for Output { piece, offset, len } in outputs {
@@ -106,19 +106,6 @@ impl Domain {
             }
         }
         Ok(brought.take())
-    }
-
-    /// What a call that failed where memory ends may have written before.
-    fn torn(&self, tid: Tid, call: &InCall, result: i64) -> Vec<Output> {
-        let mut mappings = None;
-        let mut is_writable = |page: u64| {
-            let mappings = mappings.get_or_insert_with(|| maps::read(tid).unwrap_or_default());
-            mappings.iter().any(|mapping| {
-                (mapping.start..mapping.end).contains(&Addr(page)) && mapping.prot & WRITE != 0
-            })
-        };
-        let reader = Reader(&self.memory);
-        call.plan.torn(result, &|piece| call.place(piece).0, &reader, &mut is_writable)
     }
 
     /// Brings the first part of an output to where the program expects it. How long that was; none: the rest
@@ -213,4 +200,17 @@ impl Domain {
         };
         self.event_with(tid, kind, mem::take(&mut call.sums))
     }
+}
+
+/// What a call that failed where memory ends may have written before.
+fn torn(memory: &Memory, tid: Tid, call: &InCall, result: i64) -> Vec<Output> {
+    let mut mappings = None;
+    let mut is_writable = |page: u64| {
+        let mappings = mappings.get_or_insert_with(|| maps::read(tid).unwrap_or_default());
+        mappings
+            .iter()
+            .any(|mapping| (mapping.start..mapping.end).contains(&Addr(page)) && mapping.prot & WRITE != 0)
+    };
+    let reader = Reader(memory);
+    call.plan.torn(result, &|piece| call.place(piece).0, &reader, &mut is_writable)
 }

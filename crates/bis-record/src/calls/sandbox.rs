@@ -246,7 +246,7 @@ impl Domain {
             return Ok(Some(state));
         }
         let (table, (_, entry)) = (state.table(), state.told());
-        let ip = self.original_rip(entry.ip()).0;
+        let ip = self.space.original_rip(entry.ip()).0;
         let nr = u32::try_from(entry.orig_rax & u64::from(u32::MAX)).unwrap_or(0);
         let args = match table {
             Table::Wide => entry.args(),
@@ -289,7 +289,7 @@ impl Domain {
         if !OF_VDSO.contains(&state.nr) || !is_clock(state.nr) {
             return Ok(false);
         }
-        let ip = self.original_rip(state.entry.ip());
+        let ip = self.space.original_rip(state.entry.ip());
         // A browser asks for the time in each of its sandboxes all the while.
         if self.space.clock().is_of_vdso(ip) {
             return Ok(true);

@@ -23,6 +23,7 @@ use bis_trace::{
     types::{Addr, Fd, PAGE, Tid},
 };
 use bis_tracee::{
+    Memory,
     maps::{self, Mapping},
     pagemap::{Page, PageMap},
     proc,
@@ -94,7 +95,7 @@ impl Domain {
 
     /// The range is not mapped any more, or shows something else.
     pub(super) fn remove_views(&mut self, start: Addr, end: Addr) {
-        self.forget_text(start, end);
+        self.space.forget_text(start, end);
         self.space.patches_mut().forget_shown(start, end);
         let gone = self.space.views_mut().cut(start, end);
         self.forget_files(&gone);
@@ -122,7 +123,7 @@ impl Domain {
         let (from, to) = (by.addr..old_end, by.new_addr..new_end);
         let grown_text = self.space.patches_mut().move_shown(from, to, by.keep);
         if !by.keep {
-            self.forget_text(by.addr, old_end);
+            self.space.forget_text(by.addr, old_end);
         }
         let is_one = sources.len() == 1 && !sources[0].changed && sources[0].end == old_end;
         if sources.is_empty() || is_one {
@@ -289,22 +290,6 @@ impl Domain {
         Ok(())
     }
 
-    /// The memory of this range shows what it shows now.
-    fn show(&self, (mut addr, end): Shown, outcome: &mut Outcome) {
-        while addr < end {
-            let next = end.min(Addr((addr + PIECE_LEN).0 & !(PIECE_LEN - 1)));
-            let data = self.memory.read_upto(addr, usize::try_from(next - addr).unwrap_or(0));
-            let is_short = (data.len() as u64) < next - addr;
-            if !data.is_empty() {
-                outcome.writes.push(MemWrite { addr, data });
-            }
-            if is_short {
-                return;
-            }
-            addr = next;
-        }
-    }
-
     /// At an event: what has changed in files that this domain has mapped privately. The effects of it, and
     /// the ranges whose content is to be shown after them.
     pub(super) fn find_changes(&mut self, outcome: &mut Outcome) -> Result<Vec<Shown>> {
@@ -329,7 +314,7 @@ impl Domain {
     /// What these ranges hold, all at once.
     pub(super) fn show_all(&self, shown: Vec<Shown>, outcome: &mut Outcome) {
         for range in shown {
-            self.show(range, outcome);
+            show(&self.memory, range, outcome);
         }
     }
 
@@ -346,7 +331,7 @@ impl Domain {
             while at < end {
                 self.spill(tid, call, outcome)?;
                 let next = end.min(Addr(at.saturating_add(PIECE_LEN).0 & !(PIECE_LEN - 1)));
-                self.show((at, next), outcome);
+                show(&self.memory, (at, next), outcome);
                 at = next;
             }
         }
@@ -449,5 +434,21 @@ impl Domain {
             self.session.views.tell(change);
             self.session.watch.call_all();
         }
+    }
+}
+
+/// The memory of this range shows what it shows now.
+fn show(memory: &Memory, (mut addr, end): Shown, outcome: &mut Outcome) {
+    while addr < end {
+        let next = end.min(Addr((addr + PIECE_LEN).0 & !(PIECE_LEN - 1)));
+        let data = memory.read_upto(addr, usize::try_from(next - addr).unwrap_or(0));
+        let is_short = (data.len() as u64) < next - addr;
+        if !data.is_empty() {
+            outcome.writes.push(MemWrite { addr, data });
+        }
+        if is_short {
+            return;
+        }
+        addr = next;
     }
 }

@@ -458,7 +458,7 @@ impl Domain {
     /// A task stands where it stood. Returns its registers.
     fn set_back(&mut self, tid: Tid, kept: &Kept, checkpoint: &Checkpoint) -> Result<Registers> {
         // Where it stood, there may be a patch by now.
-        let rip = self.patched_rip(kept.regs.ip()).0;
+        let rip = self.space.patched_rip(kept.regs.ip()).0;
         let rax = if tid == checkpoint.maker { checkpoint.count } else { kept.regs.rax };
         let regs = Registers { rip, rax, ..kept.regs };
         // Signals that have come meanwhile, and one that was about to be delivered, come all the same.

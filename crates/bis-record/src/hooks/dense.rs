@@ -40,7 +40,7 @@ use bis_trace::{
     types::{Addr, Fd, Registers, Tid},
 };
 use bis_tracee::{
-    Stopped, address_limit,
+    Memory, Stopped, address_limit,
     maps::{self},
     proc,
     remote::{Planned, Remote},
@@ -95,7 +95,7 @@ impl Domain {
     /// Lets all text count. The task stands at the entry of a call, which is undone.
     pub fn begin_dense(&mut self, tid: Tid, nr: u64, entry: &Registers) -> Result<()> {
         let sums = self.sums(tid)?;
-        let site = self.original_rip(entry.ip() - 2);
+        let site = self.space.original_rip(entry.ip() - 2);
         self.space.patches_mut().dense.is_on = true;
         let texts = self.space.patches().texts.clone();
         let mut outcome = Outcome::default();
@@ -104,7 +104,7 @@ impl Domain {
                 self.patch_known(tid, range, None, &mut outcome)?;
             }
         }
-        let regs = Registers { rip: self.patched_rip(site).0, rax: nr, orig_rax: u64::MAX, ..*entry };
+        let regs = Registers { rip: self.space.patched_rip(site).0, rax: nr, orig_rax: u64::MAX, ..*entry };
         self.stopped(tid)?.set_regs(&regs)?;
         if outcome.effects.is_empty() {
             // There is none that could.
@@ -140,7 +140,7 @@ impl Domain {
     /// of a call, which is undone.
     pub fn end_dense(&mut self, tid: Tid, nr: u64, entry: &Registers) -> Result<()> {
         let sums = self.sums(tid)?;
-        let site = self.original_rip(entry.ip() - 2);
+        let site = self.space.original_rip(entry.ip() - 2);
         let Some(hooks) = &mut self.hooks else { return Ok(()) };
         self.space.patches_mut().dense.returns += 1;
         hooks.counts.alone_since = None;
@@ -153,7 +153,7 @@ impl Domain {
                 self.patch_known(tid, range, None, &mut outcome)?;
             }
         }
-        let regs = Registers { rip: self.patched_rip(site).0, rax: nr, orig_rax: u64::MAX, ..*entry };
+        let regs = Registers { rip: self.space.patched_rip(site).0, rax: nr, orig_rax: u64::MAX, ..*entry };
         self.stopped(tid)?.set_regs(&regs)?;
         outcome.regs = regs;
         let outcome = Box::new(outcome);
@@ -241,20 +241,9 @@ impl Domain {
         dense.lines.retain(|(known, _)| known.end <= shown.start || shown.end <= known.start);
         dense.lines.push((shown.start..shown.end, line));
         if is_new {
-            self.forbid_clocks_of(&pool, outcome)?;
+            forbid_clocks_of(&self.memory, &pool, outcome)?;
         }
         Ok(true)
-    }
-
-    /// The trampolines' own instructions that read the time stamp counter become faults, as in sparse ones.
-    fn forbid_clocks_of(&mut self, pool: &Pool, outcome: &mut Outcome) -> Result<()> {
-        for site in pool.map().sites() {
-            let Some(fault) = clock_fault(site.kind) else { continue };
-            let write = MemWrite { addr: Addr(site.traced).wrapping_add(pool.bias), data: fault.to_vec() };
-            self.memory.write(write.addr, &write.data)?;
-            outcome.writes.push(write);
-        }
-        Ok(())
     }
 
     /// Puts the program's own bytes back where text of this range counts. Tasks may stand in the trampolines,
@@ -277,6 +266,17 @@ impl Domain {
         self.space.patches_mut().dense.forget(start, end);
         Ok(())
     }
+}
+
+/// The trampolines' own instructions that read the time stamp counter become faults, as in sparse ones.
+fn forbid_clocks_of(memory: &Memory, pool: &Pool, outcome: &mut Outcome) -> Result<()> {
+    for site in pool.map().sites() {
+        let Some(fault) = clock_fault(site.kind) else { continue };
+        let write = MemWrite { addr: Addr(site.traced).wrapping_add(pool.bias), data: fault.to_vec() };
+        memory.write(write.addr, &write.data)?;
+        outcome.writes.push(write);
+    }
+    Ok(())
 }
 
 /// Maps these pieces (address, length, offset, whether nothing may be there yet) of a file, open here, into

@@ -28,7 +28,7 @@ impl Domain {
             return Ok(None);
         }
         let regs = self.stopped(tid)?.regs()?;
-        Ok(self.is_in_hooks(regs.ip()).then_some(regs))
+        Ok(self.space.is_in_hooks(regs.ip()).then_some(regs))
     }
 
     /// The task goes on in its hook, and nobody else before it.

@@ -61,7 +61,7 @@ impl Domain {
             };
             if let Some(patch) = patches.in_trampoline(rip) {
                 places.push(patch.end);
-            } else if self.is_in_hooks(rip) || patches.is_trampoline(rip) || task.call.is_some() {
+            } else if self.space.is_in_hooks(rip) || patches.is_trampoline(rip) || task.call.is_some() {
                 // An interrupted call is made again by the instruction in front of it, which would have given
                 // way.
                 return None;

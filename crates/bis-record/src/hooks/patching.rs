@@ -24,7 +24,7 @@ use super::texts::is_sought;
 use crate::{
     domain::Domain,
     error::Result,
-    space::{ARENA_LEN, Arena, Patch, Patches, READ_EXEC, TextRange},
+    space::{ARENA_LEN, AddressSpace, Arena, Patch, Patches, READ_EXEC, TextRange},
     task::Handle,
 };
 
@@ -188,6 +188,13 @@ pub struct NewText<'a> {
     pub name: &'a [u8],
 }
 
+impl AddressSpace {
+    /// This part of the address space shows something else now.
+    pub fn forget_text(&mut self, start: Addr, end: Addr) {
+        self.patches_mut().forget(start, end);
+    }
+}
+
 impl Domain {
     /// Executable memory shows this file now: patches what is known of it.
     pub fn add_text(&mut self, tid: Tid, text: &NewText<'_>, outcome: &mut Outcome) -> Result<()> {
@@ -235,11 +242,6 @@ impl Domain {
         self.patch_clocks(tid, range, range.offset, batch, outcome)
     }
 
-    /// This part of the address space shows something else now.
-    pub fn forget_text(&mut self, start: Addr, end: Addr) {
-        self.space.patches_mut().forget(start, end);
-    }
-
     /// An instruction that is no system call has trapped: if it can be patched, it will be in all later
     /// address spaces. (Programs ask for such things as they start.)
     pub fn learn_instruction(&self, site: Addr) {
@@ -281,7 +283,7 @@ impl Domain {
             outcome.writes.push(MemWrite { addr: patch.start, data: patch.original.clone() });
         }
         if !patches.is_empty() {
-            self.forget_text(start, end);
+            self.space.forget_text(start, end);
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use bis_tracee::{cpu, maps::Mapping};
 
 use crate::{
     domain::Domain,
-    space::{Pool, TextRange, USER_END},
+    space::{AddressSpace, Pool, TextRange, USER_END},
 };
 
 const GIB: i64 = 1 << 30;
@@ -46,10 +46,18 @@ pub(super) fn hooked_kinds() -> SiteKinds {
     SiteKinds::of(&hooked().iter().map(|(kind, _)| *kind).collect::<Vec<_>>())
 }
 
+impl AddressSpace {
+    /// The trampolines that are mapped for a text.
+    fn own_pool(&self, range: &TextRange) -> Option<&Pool> {
+        let is_it = |pool: &&Pool| pool.bias == range.bias && Arc::ptr_eq(&pool.text, &range.file);
+        self.patches().dense.pools.iter().find(is_it)
+    }
+}
+
 impl Domain {
     /// The trampolines for a text: those that are mapped, or (true) new ones with a place for them.
     pub(super) fn pool(&self, range: &TextRange, mappings: &[Mapping]) -> Option<(Pool, bool)> {
-        if let Some(known) = self.own_pool(range) {
+        if let Some(known) = self.space.own_pool(range) {
             return Some((known.clone(), false));
         }
         let cache = self.session.texts.dense()?;
@@ -72,12 +80,6 @@ impl Domain {
         None
     }
 
-    /// The trampolines that are mapped for a text.
-    fn own_pool(&self, range: &TextRange) -> Option<&Pool> {
-        let is_it = |pool: &&Pool| pool.bias == range.bias && Arc::ptr_eq(&pool.text, &range.file);
-        self.space.patches().dense.pools.iter().find(is_it)
-    }
-
     /// Where trampolines for a text may begin that has none yet, and all that its dense text depends on then;
     /// the best first.
     pub(super) fn layouts<'a>(
@@ -88,7 +90,8 @@ impl Domain {
         // Who maps a part of its own text again elsewhere (V8 does, for each of its threads) would need one
         // more text for it.
         let loaded = self.space.patches().texts.iter().find(|text| Arc::ptr_eq(&text.file, &range.file));
-        let is_one = loaded.is_none_or(|text| text.bias == range.bias) && self.own_pool(range).is_none();
+        let is_one =
+            loaded.is_none_or(|text| text.bias == range.bias) && self.space.own_pool(range).is_none();
         let (first, end) = range.file.extent();
         let (first, end) = (range.mapped(first), range.mapped(end));
         let low = (end < LOW).then_some(LOW);

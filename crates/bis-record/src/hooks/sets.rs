@@ -27,7 +27,9 @@ use super::{dense::map_pieces, patching::Batch};
 use crate::{
     domain::Domain,
     error::Result,
-    space::{KnownSet, PatchSet, Patched, PatchedFile, READ_EXEC, SetKey, ShownText, TextRange},
+    space::{
+        AddressSpace, KnownSet, PatchSet, Patched, PatchedFile, READ_EXEC, SetKey, ShownText, TextRange,
+    },
 };
 
 /// A text of which fewer places are known is written to.
@@ -47,6 +49,18 @@ struct Standing {
     effects: usize,
     guards: usize,
     is_closed: bool,
+}
+
+impl AddressSpace {
+    fn set_standing(&self, arena: Addr, outcome: &Outcome) -> Standing {
+        let arenas = self.patches().arenas.iter().filter(|other| other.start != arena);
+        Standing {
+            arenas: arenas.flat_map(|arena| [arena.start, arena.next()]).collect(),
+            effects: outcome.effects.len(),
+            guards: self.patches().guards.len(),
+            is_closed: self.clock().closed,
+        }
+    }
 }
 
 impl Domain {
@@ -83,10 +97,10 @@ impl Domain {
             return Ok(());
         }
         let mut batch = Batch::default();
-        let before = self.set_standing(key.arena, outcome);
+        let before = self.space.set_standing(key.arena, outcome);
         self.patch_sites(tid, range, &mut batch, outcome)?;
         if matches!(known, KnownSet::New) {
-            let is_all = before == self.set_standing(key.arena, outcome);
+            let is_all = before == self.space.set_standing(key.arena, outcome);
             let patched = is_all.then(|| self.patched(tid, range, &key, &batch)).flatten();
             let known = patched.map_or(KnownSet::Refused, |patched| KnownSet::Written(Arc::new(patched)));
             self.session.texts.sets.set(key.clone(), known);
@@ -124,16 +138,6 @@ impl Domain {
         let arena = &mut self.space.patches_mut().arenas[arena];
         arena.align();
         Ok(Some(SetKey::new(range, (arena.start, arena.next()), is_closed)))
-    }
-
-    fn set_standing(&self, arena: Addr, outcome: &Outcome) -> Standing {
-        let arenas = self.space.patches().arenas.iter().filter(|other| other.start != arena);
-        Standing {
-            arenas: arenas.flat_map(|arena| [arena.start, arena.next()]).collect(),
-            effects: outcome.effects.len(),
-            guards: self.space.patches().guards.len(),
-            is_closed: self.space.clock().closed,
-        }
     }
 
     /// What has become of a text by a batch, which is about to be written. None: it is to be written each

@@ -12,11 +12,12 @@ use crate::{domain::Domain, error::Result, places::Step};
 impl Domain {
     /// The task has stopped at an int3. True: it was a count's, and is dealt with.
     pub fn count_trap(&mut self, tid: Tid) -> Result<bool> {
-        if !self.is_dense() || !SigInfo(self.stopped(tid)?.siginfo()?).is_breakpoint() {
+        if !self.space.is_dense() || !SigInfo(self.stopped(tid)?.siginfo()?).is_breakpoint() {
             return Ok(false);
         }
         let found = self.stopped(tid)?.regs()?;
-        let Some(Place::Count { resume, flags_lost, trap: true, .. }) = self.dense_place(found.ip() - 1)
+        let Some(Place::Count { resume, flags_lost, trap: true, .. }) =
+            self.space.dense_place(found.ip() - 1)
         else {
             return Ok(false);
         };
@@ -33,7 +34,7 @@ impl Domain {
         }
         // A computed jump is made first. It changes nothing but the program counter, which replay sets to
         // what it is here.
-        if self.dense_place(Addr(resume)).is_some() && self.step(tid)? == Step::Elsewhere {
+        if self.space.dense_place(Addr(resume)).is_some() && self.step(tid)? == Step::Elsewhere {
             return Ok(true);
         }
         let regs = self.stopped(tid)?.regs()?;

@@ -138,8 +138,9 @@ impl Domain {
                 regs => regs?,
             },
         };
-        let is_left = regs.orig_rax.cast_signed() >= 0 && self.is_left_by_hook(regs.ip().wrapping_sub(2));
-        let is_in_hook = self.is_in_hooks(regs.ip()) && !is_left;
+        let is_left =
+            regs.orig_rax.cast_signed() >= 0 && self.space.is_left_by_hook(regs.ip().wrapping_sub(2));
+        let is_in_hook = self.space.is_in_hooks(regs.ip()) && !is_left;
         let killed = Killed::at(&regs, is_in_hook, &self.instruction(regs.ip()));
         tracing::debug!(
             domain = %self.id, %tid, ?killed, rip = format_args!("{:#x}", regs.rip),
@@ -214,7 +215,7 @@ impl Domain {
             let load = |addr, len| self.memory.read_vec(addr, len).ok();
             match by_hand(&mut regs, &it, load) {
                 Some(Done::Store { addr, bytes }) if self.memory.write(addr, &bytes).is_err() => break,
-                Some(_) if !self.is_in_hooks(regs.ip()) => self.stopped(tid)?.set_regs(&regs)?,
+                Some(_) if !self.space.is_in_hooks(regs.ip()) => self.stopped(tid)?.set_regs(&regs)?,
                 _ => break,
             }
         }
@@ -241,10 +242,10 @@ impl Domain {
         let Some(hooks) = &self.hooks else { return Ok(false) };
         // A word is below zero only until its trap is dealt with. The processor stands behind that by then.
         let has_trapped = counts_left(hooks.area.countdown()) < 0;
-        let trap = self.dense_place(regs.ip().wrapping_sub(1));
+        let trap = self.space.dense_place(regs.ip().wrapping_sub(1));
         let place = match trap.filter(|place| has_trapped && matches!(place, Place::Count { trap: true, .. }))
         {
-            None => self.dense_place(regs.ip()),
+            None => self.space.dense_place(regs.ip()),
             trapped => trapped,
         };
         let Some(Place::Count { resume, taken, restore_rcx, loses_flags, .. }) = place else {

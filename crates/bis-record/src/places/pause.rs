@@ -35,7 +35,11 @@ use super::{
     surroundings::{Surroundings, saved_masks, saved_states},
 };
 use crate::{
-    domain::Domain, error::Result, hooks::texts::TextFile, places::Step, space::open_mapped,
+    domain::Domain,
+    error::Result,
+    hooks::texts::TextFile,
+    places::Step,
+    space::{AddressSpace, open_mapped},
     task::stack_pointers,
 };
 
@@ -66,12 +70,44 @@ pub enum Spot {
     Bad,
 }
 
+impl AddressSpace {
+    /// Does anything of this range show what a file has that may change?
+    fn is_shown_of_file(&self, tid: Tid, range: &Range<Addr>) -> bool {
+        let (start, end) = (range.start.page_floor(), range.end.page_ceil());
+        self.views().overlaps(start, end)
+            && !PageMap::open(tid)
+                .and_then(|pages| pages.range(start, end))
+                .is_ok_and(|pages| pages.into_iter().all(Page::is_own))
+    }
+
+    /// Leaves of private mappings of files that may change what the program itself has written there: stores
+    /// through a shared mapping of the file are seen in the other pages at once, and in replay later.
+    fn keep_own_pages(&self, tid: Tid, mappings: &mut Vec<Mapping>) -> Result<()> {
+        if self.views().is_empty() {
+            return Ok(());
+        }
+        let os = |source| TraceeError::Os { what: "read the page map", tid, source };
+        let pages = PageMap::open(tid).map_err(os)?;
+        let mut kept = Vec::new();
+        for mapping in mappings.drain(..) {
+            if !self.views().overlaps(mapping.start, mapping.end) {
+                kept.push(mapping);
+            } else if mapping.prot & libc::PROT_WRITE.cast_unsigned() != 0 && !mapping.shared {
+                let own = |start, end| kept.push(Mapping { start, end, ..mapping.clone() });
+                pages.each_run(mapping.start, mapping.end, Page::is_own, own).map_err(os)?;
+            }
+        }
+        *mappings = kept;
+        Ok(())
+    }
+}
+
 impl Domain {
     /// The task has been interrupted where it makes no call and is in no hook. True: it has a place now, or
     /// something else has happened that is to be looked at.
     pub fn interrupted(&mut self, tid: Tid) -> Result<bool> {
         let rip = self.stopped(tid)?.regs()?.ip();
-        if self.is_left_by_hook(rip) {
+        if self.space.is_left_by_hook(rip) {
             return Ok(false);
         }
         if self.look_for_spin(tid)? == Step::Elsewhere {
@@ -97,8 +133,10 @@ impl Domain {
     fn leave_count(&mut self, tid: Tid) -> Result<Step> {
         loop {
             let rip = self.stopped(tid)?.regs()?.ip();
-            let has_read =
-                matches!(self.dense_place(rip), Some(Place::Count { taken: false, restore_rcx: true, .. }));
+            let has_read = matches!(
+                self.space.dense_place(rip),
+                Some(Place::Count { taken: false, restore_rcx: true, .. })
+            );
             if !has_read {
                 return Ok(Step::Done);
             }
@@ -207,7 +245,7 @@ impl Domain {
             }
             let rip = self.stopped(tid)?.regs()?.ip();
             let memory = self.memory.read_upto(rip, 2 * Run::MAX);
-            let in_count = matches!(self.dense_place(rip), Some(Place::Count { .. }));
+            let in_count = matches!(self.space.dense_place(rip), Some(Place::Count { .. }));
             if !in_count
                 && let Some(span) = Span::begin(self.space.bits(), rip.0, &memory)
                 && !self.is_entered(&span)
@@ -298,40 +336,10 @@ impl Domain {
             !m.shared || range.is_some_and(|range| self.tokens.holds(range.object))
         };
         let mut mappings = maps::read(tid)?;
-        self.keep_own_pages(tid, &mut mappings)?;
+        self.space.keep_own_pages(tid, &mut mappings)?;
         let saved = self.saved_on_stacks(&mappings);
         mappings.retain(is_ours);
         Ok(Surroundings::look(&self.memory, &regs, &stacks, &saved, &mappings))
-    }
-
-    /// Leaves of private mappings of files that may change what the program itself has written there: stores
-    /// through a shared mapping of the file are seen in the other pages at once, and in replay later.
-    fn keep_own_pages(&self, tid: Tid, mappings: &mut Vec<Mapping>) -> Result<()> {
-        if self.space.views().is_empty() {
-            return Ok(());
-        }
-        let os = |source| TraceeError::Os { what: "read the page map", tid, source };
-        let pages = PageMap::open(tid).map_err(os)?;
-        let mut kept = Vec::new();
-        for mapping in mappings.drain(..) {
-            if !self.space.views().overlaps(mapping.start, mapping.end) {
-                kept.push(mapping);
-            } else if mapping.prot & libc::PROT_WRITE.cast_unsigned() != 0 && !mapping.shared {
-                let own = |start, end| kept.push(Mapping { start, end, ..mapping.clone() });
-                pages.each_run(mapping.start, mapping.end, Page::is_own, own).map_err(os)?;
-            }
-        }
-        *mappings = kept;
-        Ok(())
-    }
-
-    /// Does anything of this range show what a file has that may change?
-    fn is_shown_of_file(&self, tid: Tid, range: &Range<Addr>) -> bool {
-        let (start, end) = (range.start.page_floor(), range.end.page_ceil());
-        self.space.views().overlaps(start, end)
-            && !PageMap::open(tid)
-                .and_then(|pages| pages.range(start, end))
-                .is_ok_and(|pages| pages.into_iter().all(Page::is_own))
     }
 
     /// Writes down where the task stands.
@@ -342,11 +350,11 @@ impl Domain {
         let xstate = self.stopped(tid)?.xstate()?;
         let extended = place::extended(&xstate);
         // In text that counts, only the places behind a count have a number (`hooks/counts.rs`).
-        let count = if self.is_dense() { None } else { self.ticks(tid)? };
+        let count = if self.space.is_dense() { None } else { self.ticks(tid)? };
         // What has changed comes first: it is what differs. Where there is a number, few places are left to
         // tell apart.
         let mut held = if count.is_none() { self.look_wide(tid)? } else { Vec::new() };
-        held.extend(look_around(&self.memory, &regs, |range| self.is_shown_of_file(tid, range)));
+        held.extend(look_around(&self.memory, &regs, |range| self.space.is_shown_of_file(tid, range)));
         let saved = self.saved_on_stacks(&maps::read(tid)?);
         let held = place::leave_out(held, &saved);
         let mut seen = place::look(&self.memory, &xsave::leave_out(vec![(regs.sp(), STACK_LEN)], &saved));

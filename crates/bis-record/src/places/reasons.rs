@@ -41,7 +41,7 @@ impl Domain {
 
     /// Has a signal been kept back for this task, which has computed for long since?
     pub fn is_awaited_by_signal(&self, tid: Tid) -> bool {
-        let wait = if self.is_dense() { SIGNAL_WAIT_COUNTED } else { SIGNAL_WAIT };
+        let wait = if self.space.is_dense() { SIGNAL_WAIT_COUNTED } else { SIGNAL_WAIT };
         self.tasks.get(&tid).is_some_and(|task| !task.stash.is_empty()) && self.has_run(wait)
     }
 

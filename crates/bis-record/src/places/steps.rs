@@ -148,7 +148,7 @@ impl Domain {
             return Ok(Step::Elsewhere);
         }
         let regs = self.stopped(tid)?.regs()?;
-        if self.is_in_hooks(regs.ip()) {
+        if self.space.is_in_hooks(regs.ip()) {
             let task = self.task(tid)?;
             task.standing.go_on_in_hook();
             return Ok(Step::Elsewhere);
@@ -166,7 +166,7 @@ impl Domain {
         const STEPS: usize = 16;
         for _ in 0..STEPS {
             let rip = self.stopped(tid)?.regs()?.ip();
-            if self.dense_place(rip).is_none() {
+            if self.space.dense_place(rip).is_none() {
                 break;
             }
             if self.step(tid)? == Step::Elsewhere {

@@ -24,7 +24,7 @@ use crate::{
 impl Domain {
     /// The task is about to go on: from here on is counted, if it comes from an event.
     pub fn begin_ticks(&mut self, tid: Tid) -> Result<()> {
-        let (ticks, is_dense) = (self.session.ticks, self.is_dense());
+        let (ticks, is_dense) = (self.session.ticks, self.space.is_dense());
         let mut task = self.tasks.get_mut(&tid);
         if let Some(task) = &mut task
             && task.counter.is_none()
@@ -44,7 +44,7 @@ impl Domain {
         tid: Tid,
         use_it: impl FnOnce(&mut dyn TickSource, &Stopped, &Memory) -> bis_tracee::Result<T>,
     ) -> Result<T> {
-        let is_dense = self.is_dense();
+        let is_dense = self.space.is_dense();
         let bug = |what: &str| RecordError::Bug { tid, what: what.into() };
         let task = self.tasks.get_mut(&tid).ok_or_else(|| bug("an unknown task"))?;
         let Handle::Stopped(stopped) = mem::replace(&mut task.handle, Handle::Taken) else {
@@ -60,7 +60,7 @@ impl Domain {
 
     /// The counts of a task since its last event; none if it is not counted.
     pub fn ticks(&mut self, tid: Tid) -> Result<Option<u64>> {
-        let is_dense = self.is_dense();
+        let is_dense = self.space.is_dense();
         let Some(counter) = counter(&mut self.hooks, is_dense, self.tasks.get_mut(&tid)) else {
             return Ok(None);
         };

@@ -161,7 +161,7 @@ impl Domain {
             };
             self.task(tid)?.report = None;
             let rip = self.stopped(tid)?.regs()?.ip();
-            if is_due && !self.is_in_hooks(rip) && self.interrupted(tid)? {
+            if is_due && !self.space.is_in_hooks(rip) && self.interrupted(tid)? {
                 return Ok(());
             }
         }
@@ -173,7 +173,7 @@ impl Domain {
     pub fn wait_and_watch(&mut self, tid: Tid) -> Result<()> {
         if !self.is_to_be_watched(tid) {
             let has_signal = self.tasks.get(&tid).is_some_and(|task| !task.stash.is_empty());
-            if !has_signal || !self.is_dense() || self.session.chaos.is_some() {
+            if !has_signal || !self.space.is_dense() || self.session.chaos.is_some() {
                 return self.wait_for_report(tid);
             }
             // A timer's handler is not to wait for the watch thread's next look.

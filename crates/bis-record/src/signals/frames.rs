@@ -7,7 +7,7 @@ use bis_trace::{
     types::{Addr, Registers, Signal, Tid},
 };
 use bis_tracee::{
-    Resume, Status,
+    Memory, Resume, Status,
     frame::Frame,
     maps::{self, Mapping},
     siginfo::{Disposition, SigInfo},
@@ -83,7 +83,8 @@ impl Domain {
         self.task(tid)?.report = None;
         let instead = SigInfo(self.stopped(tid)?.siginfo()?);
         let regs = self.stopped(tid)?.regs()?;
-        let handler = Some(Outcome { regs, writes: self.torn_frame(tid, regs.sp())?, ..Outcome::default() });
+        let handler =
+            Some(Outcome { regs, writes: torn_frame(&self.memory, tid, regs.sp())?, ..Outcome::default() });
         let event = SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler };
         self.event_with(tid, EventKind::Signal(Box::new(event)), sums)?;
         let pid = self.task(tid)?.pid;
@@ -103,18 +104,18 @@ impl Domain {
         self.task(it.tid)?.alt_stack = None;
         Ok(())
     }
+}
 
-    /// What the kernel may have written of a frame before it came to where there was no room: all of the
-    /// stack below `rsp`, as far as a frame reaches.
-    fn torn_frame(&self, tid: Tid, rsp: Addr) -> Result<Vec<MemWrite>> {
-        let top = rsp.saturating_sub(RED_ZONE);
-        let mappings = maps::read(tid)?;
-        let is_stack = |mapping: &&Mapping| {
-            (mapping.start..mapping.end).contains(&top) && mapping.prot & WRITE != 0 && !mapping.shared
-        };
-        let Some(stack) = mappings.iter().find(is_stack) else { return Ok(Vec::new()) };
-        let start = stack.start.max(top.saturating_sub(FRAME_MAX));
-        let data = self.memory.read_vec(start, usize::try_from(top - start).unwrap_or(0))?;
-        Ok(vec![MemWrite { addr: start, data }])
-    }
+/// What the kernel may have written of a frame before it came to where there was no room: all of the
+/// stack below `rsp`, as far as a frame reaches.
+fn torn_frame(memory: &Memory, tid: Tid, rsp: Addr) -> Result<Vec<MemWrite>> {
+    let top = rsp.saturating_sub(RED_ZONE);
+    let mappings = maps::read(tid)?;
+    let is_stack = |mapping: &&Mapping| {
+        (mapping.start..mapping.end).contains(&top) && mapping.prot & WRITE != 0 && !mapping.shared
+    };
+    let Some(stack) = mappings.iter().find(is_stack) else { return Ok(Vec::new()) };
+    let start = stack.start.max(top.saturating_sub(FRAME_MAX));
+    let data = memory.read_vec(start, usize::try_from(top - start).unwrap_or(0))?;
+    Ok(vec![MemWrite { addr: start, data }])
 }

@@ -17,6 +17,7 @@ mod patched_texts;
 mod patches;
 mod scratch;
 mod views;
+mod whereabouts;
 
 use std::{collections::BTreeSet, ops::Range};
 

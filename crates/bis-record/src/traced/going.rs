@@ -142,7 +142,7 @@ impl Domain {
         }
         // A call stops by itself, and the flag of a step would be seen in r11.
         let rip = self.stopped(tid)?.regs()?.rip;
-        let stands = (Addr(rip), self.original_rip(Addr(rip)));
+        let stands = (Addr(rip), self.space.original_rip(Addr(rip)));
         self.session.traced.with_live(tid, |it| *it.stepped_from.get_or_insert(stands));
         let is_call = self.memory.read_upto(Addr(rip), 2) == SYSCALL;
         Ok(if is_call { Resume::Cont } else { Resume::Step })

@@ -235,7 +235,7 @@ impl Domain {
             libc::PTRACE_POKEUSER => self.poke_user(target, addr, data),
             libc::PTRACE_GETREGS => self.answer_with(tid, to, bytes_of(&stop.regs)),
             libc::PTRACE_SETREGS => {
-                let bytes = self.given(to, REGS_LEN)?;
+                let bytes = given(&self.memory, to, REGS_LEN)?;
                 self.change_regs(target, 0, &bytes)
             }
             PTRACE_ARCH_PRCTL => match data {
@@ -250,7 +250,7 @@ impl Domain {
                 self.answer_with(tid, to, bytes)
             }
             libc::PTRACE_SETFPREGS => {
-                let bytes = self.given(to, FPREGS_LEN)?;
+                let bytes = given(&self.memory, to, FPREGS_LEN)?;
                 self.change_xstate(target, &bytes)
             }
             libc::PTRACE_GETREGSET => self.get_set(tid, stop, addr, to),
@@ -274,11 +274,6 @@ impl Domain {
             libc::PTRACE_DETACH => self.let_go_on(target, Mode::Detached, data),
             _ => Err(libc::EIO),
         }
-    }
-
-    /// What the caller gives: so many bytes of its memory.
-    fn given(&self, from: Addr, len: usize) -> Answer<Vec<u8>> {
-        self.memory.read_vec(from, len).map_err(|_| libc::EFAULT)
     }
 
     /// A word of `struct user`. All but the registers is zero.
@@ -307,7 +302,7 @@ impl Domain {
     }
 
     fn put_siginfo(&mut self, target: Tid, from: Addr) -> Answer {
-        let bytes = self.given(from, SIGINFO_LEN)?;
+        let bytes = given(&self.memory, from, SIGINFO_LEN)?;
         self.with_stop(target, |stop| {
             stop.siginfo.copy_from_slice(&bytes);
             stop.change.siginfo = true;
@@ -435,14 +430,8 @@ impl Domain {
         result
     }
 
-    /// The buffer of a `struct iovec`.
-    fn set_buffer(&self, iov: Addr) -> Answer<(u64, usize)> {
-        let word = |at: u64| self.memory.read_u64(Addr(at)).map_err(|_| libc::EFAULT);
-        Ok((word(iov.0)?, usize::try_from(word((iov + 8).0)?).map_err(|_| libc::EINVAL)?))
-    }
-
     fn get_set(&mut self, tid: Tid, stop: &Stop, set: u64, iov: Addr) -> Answer {
-        let (base, room) = self.set_buffer(iov)?;
+        let (base, room) = set_buffer(&self.memory, iov)?;
         let bytes = match set {
             NT_PRSTATUS => bytes_of(&stop.regs),
             NT_PRFPREG => stop.xstate.get(..FPREGS_LEN).ok_or(libc::EIO)?.to_vec(),
@@ -458,7 +447,7 @@ impl Domain {
     }
 
     fn put_set(&mut self, tid: Tid, target: Tid, set: u64, iov: Addr) -> Answer {
-        let (base, len) = self.set_buffer(iov)?;
+        let (base, len) = set_buffer(&self.memory, iov)?;
         let most = match set {
             NT_PRSTATUS => REGS_LEN,
             NT_PRFPREG => FPREGS_LEN,
@@ -472,4 +461,15 @@ impl Domain {
         };
         self.answer_with(tid, iov + 8, (bytes.len() as u64).to_le_bytes().to_vec())
     }
+}
+
+/// The buffer of a `struct iovec`.
+fn set_buffer(memory: &Memory, iov: Addr) -> Answer<(u64, usize)> {
+    let word = |at: u64| memory.read_u64(Addr(at)).map_err(|_| libc::EFAULT);
+    Ok((word(iov.0)?, usize::try_from(word((iov + 8).0)?).map_err(|_| libc::EINVAL)?))
+}
+
+/// What the caller gives: so many bytes of its memory.
+fn given(memory: &Memory, from: Addr, len: usize) -> Answer<Vec<u8>> {
+    memory.read_vec(from, len).map_err(|_| libc::EFAULT)
 }

@@ -55,7 +55,7 @@ impl Domain {
         if !has || wait.flags & WNOHANG != 0 {
             return Ok(false);
         }
-        let rip = (self.again_rip(regs.ip()) - 2).0;
+        let rip = (self.space.again_rip(regs.ip()) - 2).0;
         let again = Registers { rip, rax: regs.orig_rax, orig_rax: u64::MAX, ..*regs };
         self.stopped(tid)?.set_regs(&again)?;
         self.call(tid)?.pauses = true;

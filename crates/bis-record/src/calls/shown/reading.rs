@@ -32,7 +32,7 @@ use bis_trace::{
     types::{Addr, Fd, Tid},
 };
 use bis_tracee::{
-    maps,
+    Memory, maps,
     pagemap::{Page, PageMap},
     proc, sys,
 };
@@ -104,7 +104,7 @@ impl Domain {
         }
         let (at, moves) = offset(call);
         let Some(at) = at.or_else(|| position(tid, fd)) else { return Ok(None) };
-        let buffers = self.buffers_of(call);
+        let buffers = buffers_of(&self.memory, call);
         let wanted = buffers.iter().map(|(_, len)| *len).fold(0, u64::saturating_add);
         if at.cast_signed() < 0 && file.what != Shown::Memory || wanted == 0 {
             return Ok(None);
@@ -134,14 +134,6 @@ impl Domain {
         Ok(Some(Entry::Done(given.cast_signed())))
     }
 
-    /// The buffers of a read or write.
-    fn buffers_of(&self, call: &Call) -> Vec<(Addr, u64)> {
-        let plain = [libc::SYS_read, libc::SYS_pread64, libc::SYS_write, libc::SYS_pwrite64];
-        let vector = !plain.contains(&call.nr.cast_signed());
-        let asked = if vector { u64::MAX } else { call.args[2] };
-        buffers(&self.memory, vector, call.args, asked)
-    }
-
     /// At the entry of a call that writes: its result, if it writes to the memory of a process of the
     /// recording. The kernel lets that change what the process itself may not write (its text, too), page by
     /// page, up to the first that it cannot; so does whoever traces it.
@@ -151,7 +143,7 @@ impl Domain {
         let Some(file) = file.filter(|_| is_for_writing(tid, fd)) else { return Ok(None) };
         let (at, moves) = offset(call);
         let Some(at) = at.or_else(|| position(tid, fd)) else { return Ok(None) };
-        let buffers = self.buffers_of(call);
+        let buffers = buffers_of(&self.memory, call);
         if buffers.iter().all(|(_, len)| *len == 0) {
             return Ok(None);
         }
@@ -405,6 +397,14 @@ impl Domain {
             Some((id, once(Addr::range(OURS)).chain(arenas).collect()))
         })
     }
+}
+
+/// The buffers of a read or write.
+fn buffers_of(memory: &Memory, call: &Call) -> Vec<(Addr, u64)> {
+    let plain = [libc::SYS_read, libc::SYS_pread64, libc::SYS_write, libc::SYS_pwrite64];
+    let vector = !plain.contains(&call.nr.cast_signed());
+    let asked = if vector { u64::MAX } else { call.args[2] };
+    buffers(memory, vector, call.args, asked)
 }
 
 /// How many bytes from here on the task may write.

@@ -82,7 +82,7 @@ impl Domain {
             let before = self.content(&writes);
             moments.push(moment_of(&regs));
             // In a trampoline of the dense text, registers are not the program's.
-            let is_own = self.dense_place(regs.ip()).is_none();
+            let is_own = self.space.dense_place(regs.ip()).is_none();
             found = if is_own { doing(&moments) } else { Doing::Unknown };
             if found != Doing::Unknown {
                 break;
@@ -118,7 +118,7 @@ impl Domain {
     fn moment(&self, regs: &Registers) -> (Moment, Vec<Range<Addr>>) {
         let mut moment = moment_of(regs);
         // A count of the dense text changes nothing of the program's.
-        if self.dense_place(regs.ip()).is_some() {
+        if self.space.dense_place(regs.ip()).is_some() {
             return (moment, Vec::new());
         }
         let (rip, general) = (regs.rip, regs.general());

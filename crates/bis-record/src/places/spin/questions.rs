@@ -36,13 +36,13 @@ impl Domain {
     }
 
     pub fn shortest(&self) -> Duration {
-        if self.is_dense() { SHORT } else { SHORT_BY_STATE }
+        if self.space.is_dense() { SHORT } else { SHORT_BY_STATE }
     }
 
     /// The supervisor was called away from waiting for this task: is it time to look whether it spins?
     pub fn is_to_be_looked_at(&self, tid: Tid) -> bool {
         let Some(task) = self.tasks.get(&tid) else { return false };
-        if self.is_dense() && self.session.chaos.is_none() && self.is_awaited_by_signal(tid) {
+        if self.space.is_dense() && self.session.chaos.is_none() && self.is_awaited_by_signal(tid) {
             return true;
         }
         let is_due = || {
