@@ -37,7 +37,7 @@ use super::{
     args::{buffers, message_flags, message_pieces},
     memory::Made,
 };
-use crate::{calls::Entry, domain::Domain, error::Result};
+use crate::{calls::Entry, domain::Domain, error::Result, session::Session};
 
 /// Where X servers listen on their own machine: the display's number follows. The kernel's abstract names
 /// have it, too.
@@ -179,7 +179,7 @@ impl Domain {
     /// The memory that `PulseAudio` shares is not made.
     pub(super) fn enter_memfd(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         if self.memory.read_c_str(Addr(call.args[0])).is_ok_and(|name| name == SOUND_MEMORY) {
-            return self.refuse_sound(tid, libc::ENOSYS);
+            return refuse_sound(&self.session, tid, libc::ENOSYS);
         }
         Ok(Entry::Make)
     }
@@ -188,16 +188,9 @@ impl Domain {
     pub(super) fn enter_open_sound(&self, tid: Tid, name: Addr) -> Result<Entry> {
         let mut head = [0; SOUND_FILES.len()];
         if self.memory.read(name, &mut head).is_ok() && head == SOUND_FILES {
-            return self.refuse_sound(tid, libc::EACCES);
+            return refuse_sound(&self.session, tid, libc::EACCES);
         }
         Ok(Entry::Make)
-    }
-
-    fn refuse_sound(&self, tid: Tid, errno: i32) -> Result<Entry> {
-        let text =
-            format!("task {tid} wants to share memory with the sound server: refused, its socket does");
-        self.session.note(self.session.writer.next_seq(), text)?;
-        Ok(Entry::Done(-i64::from(errno)))
     }
 
     /// A mapping of the page by which dconf's service tells that settings have changed: there is a page of
@@ -226,6 +219,12 @@ impl Domain {
         self.put(addr, vec![1], outcome)?;
         Ok(true)
     }
+}
+
+fn refuse_sound(session: &Session, tid: Tid, errno: i32) -> Result<Entry> {
+    let text = format!("task {tid} wants to share memory with the sound server: refused, its socket does");
+    session.note(session.writer.next_seq(), text)?;
+    Ok(Entry::Done(-i64::from(errno)))
 }
 
 /// What a call is to send, if that may be requests to a display. None where it cannot be read, or goes

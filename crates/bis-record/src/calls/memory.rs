@@ -25,6 +25,7 @@ use crate::{
     domain::Domain,
     error::{RecordError, Result},
     hooks::NewText,
+    session::Session,
     space::{
         AddressSpace, HeapChange, Key, View, content_within, key_of_mapping, open_mapped, stack_floor,
         stack_limit,
@@ -196,7 +197,7 @@ impl Domain {
     pub(super) fn enter_mmap(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         let [addr, len, _, flags, fd, _] = call.args;
         let addr = Addr(addr);
-        if flags & MAP_ANONYMOUS == 0 && self.is_changed_by_others(tid, Fd::of_arg(fd))? {
+        if flags & MAP_ANONYMOUS == 0 && is_changed_by_others(&self.session, tid, Fd::of_arg(fd))? {
             return Ok(Entry::Done(-i64::from(libc::ENODEV)));
         }
         if self.maps_counters(tid, call)? {
@@ -213,25 +214,6 @@ impl Domain {
             return Ok(Entry::Done(-i64::from(if noreplace { libc::EEXIST } else { libc::ENOMEM })));
         }
         Ok(Entry::Make)
-    }
-
-    /// Is the descriptor one whose memory, once mapped, a device or the kernel writes to, unseen by bis? Such
-    /// are devices, sockets (the kernel puts received pages there) and most anonymous inodes. Their mappings
-    /// are refused, as those of files that cannot be mapped, and programs read and write instead.
-    fn is_changed_by_others(&self, tid: Tid, fd: Fd) -> Result<bool> {
-        let path = proc::fd(tid, fd);
-        // Without a descriptor, the kernel refuses it.
-        let Ok(meta) = fs::metadata(&path) else { return Ok(false) };
-        let kind = meta.file_type();
-        if kind.is_file() || kind.is_dir() || kind.is_fifo() || is_zero_device(&meta) {
-            return Ok(false);
-        }
-        if kind.is_block_device() || kind.is_char_device() {
-            let name = fs::read_link(&path).unwrap_or_default();
-            let text = format!("task {tid} wants to map the device {}: refused (ENODEV)", name.display());
-            self.session.note(self.session.writer.next_seq(), text)?;
-        }
-        Ok(true)
     }
 
     /// The program wants memory where bis has some, and is refused it.
@@ -339,7 +321,7 @@ impl Domain {
         if new {
             let (object_len, content) = match &file {
                 Some((_, file, _, name)) => {
-                    self.note_outside(tid, key, name, addr)?;
+                    note_outside(&self.session, tid, key, name, addr)?;
                     let len = file.metadata().map_or(0, |meta| meta.st_size());
                     (len, Some(self.session.keep_shared(file, name)?))
                 }
@@ -361,16 +343,6 @@ impl Domain {
         self.map_shared(&Made { tid, addr: Addr(addr), len, prot, is_shared: true }, None, outcome)?;
         let object = self.space.shared().at(Addr(addr)).map(|range| range.object);
         object.ok_or_else(|| RecordError::Bug { tid, what: "new shared memory that is not known".into() })
-    }
-
-    /// The task has mapped what is behind `key`, which is new to the recording: notes who else could change
-    /// it.
-    fn note_outside(&self, tid: Tid, key: Key, name: &[u8], addr: Addr) -> Result<()> {
-        let user = self.session.looked.user_of(key, |pid| self.session.is_recorded(pid));
-        let Some(who) = user else { return Ok(()) };
-        let name = String::from_utf8_lossy(name);
-        let text = format!("{OUTSIDE}{name}, mapped by task {tid} at {addr:#x}: {who}");
-        self.session.note(self.session.writer.next_seq(), text)
     }
 
     /// A range is not mapped any more: munmap, with these arguments.
@@ -541,7 +513,7 @@ impl Domain {
         self.remove_views(addr, addr + len);
         let (object, new) = self.session.registry.open(key_of_mapping(&mapping), self.id);
         if new {
-            self.note_outside(tid, key_of_mapping(&mapping), &mapping.name, addr)?;
+            note_outside(&self.session, tid, key_of_mapping(&mapping), &mapping.name, addr)?;
             let file = if is_untouched(mapping.inode) { None } else { open_mapped(tid, &mapping) };
             let file = file.filter(|file| file.metadata().is_ok_and(|meta| meta.st_ino() == mapping.inode));
             let content = file.map(|file| self.session.keep_shared(&file, &mapping.name)).transpose()?;
@@ -616,4 +588,33 @@ impl Domain {
         }
         Ok(())
     }
+}
+
+/// The task has mapped what is behind `key`, which is new to the recording: notes who else could change
+/// it.
+fn note_outside(session: &Session, tid: Tid, key: Key, name: &[u8], addr: Addr) -> Result<()> {
+    let user = session.looked.user_of(key, |pid| session.is_recorded(pid));
+    let Some(who) = user else { return Ok(()) };
+    let name = String::from_utf8_lossy(name);
+    let text = format!("{OUTSIDE}{name}, mapped by task {tid} at {addr:#x}: {who}");
+    session.note(session.writer.next_seq(), text)
+}
+
+/// Is the descriptor one whose memory, once mapped, a device or the kernel writes to, unseen by bis? Such
+/// are devices, sockets (the kernel puts received pages there) and most anonymous inodes. Their mappings
+/// are refused, as those of files that cannot be mapped, and programs read and write instead.
+fn is_changed_by_others(session: &Session, tid: Tid, fd: Fd) -> Result<bool> {
+    let path = proc::fd(tid, fd);
+    // Without a descriptor, the kernel refuses it.
+    let Ok(meta) = fs::metadata(&path) else { return Ok(false) };
+    let kind = meta.file_type();
+    if kind.is_file() || kind.is_dir() || kind.is_fifo() || is_zero_device(&meta) {
+        return Ok(false);
+    }
+    if kind.is_block_device() || kind.is_char_device() {
+        let name = fs::read_link(&path).unwrap_or_default();
+        let text = format!("task {tid} wants to map the device {}: refused (ENODEV)", name.display());
+        session.note(session.writer.next_seq(), text)?;
+    }
+    Ok(true)
 }

@@ -27,6 +27,7 @@ use super::{Reader, is_vsyscall};
 use crate::{
     domain::Domain,
     error::{RecordError, Result},
+    session::Session,
     space::Room,
     task::{InCall, Narrow, Way},
 };
@@ -115,7 +116,7 @@ impl Domain {
                 }
             },
             Translated::Refused(errno, why) => {
-                self.note_refused(tid, made(entry).nr, why)?;
+                note_refused(&self.session, tid, made(entry).nr, why)?;
                 let state = InCall::narrow(view(entry, &NO_CALL), narrow(Way::NotMade), sums);
                 return self.not_made(tid, state, -i64::from(errno)).map(|()| None);
             }
@@ -144,16 +145,6 @@ impl Domain {
         self.with_slot(tid, |_, slot| Ok(remote::go_to_call(slot, &begin.wide())?))?;
         let wide = self.stopped(tid)?.regs()?;
         Ok(Some((call, InCall::narrow(wide, narrow(way), sums))))
-    }
-
-    /// Notes that 32-bit programs are refused a call; once, however many make it.
-    fn note_refused(&self, tid: Tid, nr: u32, why: &str) -> Result<()> {
-        if !self.session.refused.lock().unwrap_or_else(PoisonError::into_inner).insert(nr) {
-            return Ok(());
-        }
-        let name = narrow::name(nr).unwrap_or("a call without a name");
-        let text = format!("{name} fails in 32-bit programs (task {tid} is the first to make it): {why}");
-        self.session.note(self.session.writer.next_seq(), text)
     }
 
     /// The result proper of a call that has come back with this one: a narrow one may have stored it in
@@ -222,6 +213,16 @@ impl Domain {
         let is_said = is_narrow && flags & CLONE_SETTLS != 0;
         Ok(is_said.then(|| segment(&self.memory, child, Addr(tls))).flatten())
     }
+}
+
+/// Notes that 32-bit programs are refused a call; once, however many make it.
+fn note_refused(session: &Session, tid: Tid, nr: u32, why: &str) -> Result<()> {
+    if !session.refused.lock().unwrap_or_else(PoisonError::into_inner).insert(nr) {
+        return Ok(());
+    }
+    let name = narrow::name(nr).unwrap_or("a call without a name");
+    let text = format!("{name} fails in 32-bit programs (task {tid} is the first to make it): {why}");
+    session.note(session.writer.next_seq(), text)
 }
 
 /// The descriptor of thread-local storage at this address, as the effect that sets it for a task.

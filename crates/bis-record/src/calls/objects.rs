@@ -38,6 +38,7 @@ use crate::{
     calls::{Entry, Exit, is_shown},
     domain::Domain,
     error::{RecordError, Result},
+    session::Session,
     space::Key,
     task::{InCall, process_of},
     views::Change,
@@ -77,17 +78,13 @@ pub(super) struct Resized {
 }
 
 impl Domain {
-    /// The shared object that a path names.
-    fn object_at(&self, path: &Path) -> Option<ObjectId> {
-        if self.session.registry.is_empty() {
-            return None;
-        }
-        self.session.registry.find(key_at(path)?)
-    }
-
     /// How a call that changes what this path names is made. If it is an object, its token is ours already.
     fn enter_change(&self, path: &Path) -> Entry {
-        if self.object_at(path).is_some() || self.is_viewed(path) { Entry::MakeAtOnce } else { Entry::Make }
+        if object_at(&self.session, path).is_some() || self.is_viewed(path) {
+            Entry::MakeAtOnce
+        } else {
+            Entry::Make
+        }
     }
 
     pub(super) fn enter_write_to(&self, tid: Tid, fd: Fd) -> Entry {
@@ -97,7 +94,7 @@ impl Domain {
     /// At the exit: the object that the call has changed. If it became one while the call was made, it is
     /// borrowed now, and what is read back from it is what it shows now.
     fn changed_at(&mut self, tid: Tid, path: &Path, call: &mut InCall) -> Result<Option<ObjectId>> {
-        let Some(object) = self.object_at(path) else { return Ok(None) };
+        let Some(object) = object_at(&self.session, path) else { return Ok(None) };
         if !self.tokens.holds(object) {
             if !call.entered {
                 call.entered = true;
@@ -229,7 +226,7 @@ impl Domain {
         if self.session.stdio.which(tid, Fd::of_arg(call.args[usize::from(to)])).is_some() {
             return Ok(Entry::Done(-i64::from(libc::EINVAL)));
         }
-        if self.object_at(&path).is_none() {
+        if object_at(&self.session, &path).is_none() {
             return Ok(Entry::Make);
         }
         let from = target.from.map_or(Fd::NONE, |from| Fd::of_arg(call.args[usize::from(from)]));
@@ -345,7 +342,9 @@ impl Domain {
             return Ok(Entry::Make);
         }
         let path = path_of(&self.memory, tid, folder, Addr(name));
-        let Some(object) = path.and_then(|path| self.object_at(&path)) else { return Ok(Entry::Make) };
+        let Some(object) = path.and_then(|path| object_at(&self.session, &path)) else {
+            return Ok(Entry::Make);
+        };
         self.borrow_object(tid, object)?;
         Ok(Entry::MakeAtOnce)
     }
@@ -381,7 +380,7 @@ impl Domain {
     /// traced open.
     pub fn tell_cut(&mut self, tid: Tid, fd: Fd, outcome: &mut Outcome) -> Result<()> {
         let path = proc::fd(tid, fd);
-        if let Some(object) = self.object_at(&path) {
+        if let Some(object) = object_at(&self.session, &path) {
             self.borrow_object(tid, object)?;
             outcome.effects.push(Effect::ResizeObject { object, len: 0 });
         }
@@ -433,8 +432,16 @@ impl Domain {
             // Whether it is cut is seen to at its entry.
             Touches::Opened => return None,
         };
-        self.object_at(&path)
+        object_at(&self.session, &path)
     }
+}
+
+/// The shared object that a path names.
+fn object_at(session: &Session, path: &Path) -> Option<ObjectId> {
+    if session.registry.is_empty() {
+        return None;
+    }
+    session.registry.find(key_at(path)?)
 }
 
 /// Where we find a path that the program gives, beside this folder.

@@ -34,6 +34,7 @@ use crate::{
     calls::Exit,
     domain::Domain,
     error::{RecordError, Result},
+    session::Session,
     space::Key,
     space::{self, View},
     task::InCall,
@@ -195,7 +196,7 @@ impl Domain {
         let backed = [
             (0, kept, Backing::File { file, offset }),
             (kept, accessible, Backing::Anonymous),
-            (accessible, u64::MAX, self.nothing()?),
+            (accessible, u64::MAX, nothing(&self.session)?),
         ];
         for (start, end, backing) in backed {
             map_over(&mappings, &mut pieces, view.addresses(start, end), &backing, outcome);
@@ -223,12 +224,6 @@ impl Domain {
         outcome.effects.push(Effect::Map { addr, len, prot, backing });
         self.space.views_mut().add([view]);
         Ok(())
-    }
-
-    /// What shows nothing at all: memory that is there, and cannot be accessed.
-    fn nothing(&self) -> Result<Backing> {
-        let file = self.session.writer.files().keep_bytes(b"")?.file;
-        Ok(Backing::File { file, offset: 0 })
     }
 
     /// Pages of this range may show the file again, and not what the process has written there
@@ -360,7 +355,7 @@ impl Domain {
             let (old, low) = (view.len, view.len.min(lowest));
             let mut pieces = vec![View { len, changed: true, ..view }];
             let resized = [
-                (page_up(old.min(len)), page_up(old), self.nothing()?),
+                (page_up(old.min(len)), page_up(old), nothing(&self.session)?),
                 (page_up(low), page_up(old.min(len)), Backing::Anonymous),
                 (page_up(old), page_up(len), Backing::Anonymous),
             ];
@@ -435,6 +430,12 @@ impl Domain {
             self.session.watch.call_all();
         }
     }
+}
+
+/// What shows nothing at all: memory that is there, and cannot be accessed.
+fn nothing(session: &Session) -> Result<Backing> {
+    let file = session.writer.files().keep_bytes(b"")?.file;
+    Ok(Backing::File { file, offset: 0 })
 }
 
 /// The memory of this range shows what it shows now.

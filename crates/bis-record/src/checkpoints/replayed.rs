@@ -24,6 +24,7 @@ use bis_tracee::sys;
 use crate::{
     domain::Domain,
     error::{RecordError, Result},
+    session::Session,
     task::InCall,
 };
 
@@ -79,7 +80,7 @@ impl Domain {
             from,
             to: self.journal.last_seq(),
         };
-        let result = match self.execute_again(tid, stretch)? {
+        let result = match execute_again(&self.session, tid, stretch)? {
             true => {
                 if let Some(checkpoint) = self.checkpoints.by_handle.get_mut(&handle) {
                     checkpoint.how = own::REPLAY;
@@ -90,31 +91,31 @@ impl Domain {
         };
         self.not_made(tid, state, result)
     }
+}
 
-    /// Lets a stretch be executed again, and waits for its end.
-    fn execute_again(&self, tid: Tid, stretch: Stretch) -> Result<bool> {
-        let Some(OnReplay(work)) = self.session.options.on_replay.clone() else { return Ok(false) };
-        let (tell, told) = mpsc::channel();
-        // When this channel's other end is gone, nobody wants it any more.
-        let (want, wanted) = mpsc::channel::<()>();
-        let run = move || {
-            let is_wanted = || wanted.try_recv() != Err(mpsc::TryRecvError::Disconnected);
-            let _ = tell.send(work(&stretch, &is_wanted));
-        };
-        let thread = thread::Builder::new().name("replay".into()).spawn(run);
-        let failed = |source| RecordError::Os { what: "start a thread", source };
-        let thread = thread.map_err(failed)?;
-        let is_right = loop {
-            // The task is stopped: what it has to report then is that it was killed.
-            match told.recv_timeout(LOOK_EVERY) {
-                Ok(is_right) => break is_right,
-                Err(mpsc::RecvTimeoutError::Timeout) if sys::has_report(tid) => break false,
-                Err(mpsc::RecvTimeoutError::Timeout) => {}
-                Err(mpsc::RecvTimeoutError::Disconnected) => break false,
-            }
-        };
-        drop(want);
-        let _ = thread.join();
-        Ok(is_right)
-    }
+/// Lets a stretch be executed again, and waits for its end.
+fn execute_again(session: &Session, tid: Tid, stretch: Stretch) -> Result<bool> {
+    let Some(OnReplay(work)) = session.options.on_replay.clone() else { return Ok(false) };
+    let (tell, told) = mpsc::channel();
+    // When this channel's other end is gone, nobody wants it any more.
+    let (want, wanted) = mpsc::channel::<()>();
+    let run = move || {
+        let is_wanted = || wanted.try_recv() != Err(mpsc::TryRecvError::Disconnected);
+        let _ = tell.send(work(&stretch, &is_wanted));
+    };
+    let thread = thread::Builder::new().name("replay".into()).spawn(run);
+    let failed = |source| RecordError::Os { what: "start a thread", source };
+    let thread = thread.map_err(failed)?;
+    let is_right = loop {
+        // The task is stopped: what it has to report then is that it was killed.
+        match told.recv_timeout(LOOK_EVERY) {
+            Ok(is_right) => break is_right,
+            Err(mpsc::RecvTimeoutError::Timeout) if sys::has_report(tid) => break false,
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => break false,
+        }
+    };
+    drop(want);
+    let _ = thread.join();
+    Ok(is_right)
 }

@@ -27,6 +27,7 @@ use crate::{
     calls::is_mapped_outside,
     domain::Domain,
     error::{RecordError, Result},
+    session::Session,
     space::{Key, key_of_mapping},
     task::InCall,
 };
@@ -200,9 +201,12 @@ impl Domain {
         let is_known = |file| descriptors.are_of_written(tid, file);
         for kept in &mut checkpoint.files {
             if let Some(name) = kept.written(&checkpoint.shadow, is_known)? {
-                self.remark(format!(
-                    "task {tid} went back to a checkpoint; {name}, which it has mapped, was written to since, and stays as it is"
-                ))?;
+                remark(
+                    &self.session,
+                    format!(
+                        "task {tid} went back to a checkpoint; {name}, which it has mapped, was written to since, and stays as it is"
+                    ),
+                )?;
             }
         }
         Ok(())
@@ -242,11 +246,14 @@ impl Domain {
             // Where it is mapped no more, there is another one in its place, which has its content.
             let Some(object) = self.session.registry.find(key) else { continue };
             if !self.maps_alone(key, checkpoint.shadow.pid()) {
-                self.remark(format!(
-                    "task {tid} went back to a checkpoint; another process maps the shared memory at {:#x} by now, \
+                remark(
+                    &self.session,
+                    format!(
+                        "task {tid} went back to a checkpoint; another process maps the shared memory at {:#x} by now, \
                      which stays as it is",
-                    kept.range.start
-                ))?;
+                        kept.range.start
+                    ),
+                )?;
                 continue;
             }
             let shadow = &mut checkpoint.shadow;
@@ -271,18 +278,17 @@ impl Domain {
             }
             protect(shadow, kept.prot)?;
             if is_cut {
-                self.remark(format!(
-                    "task {tid} went back to a checkpoint; the shared memory at {:#x} was made shorter since, and \
+                remark(
+                    &self.session,
+                    format!(
+                        "task {tid} went back to a checkpoint; the shared memory at {:#x} was made shorter since, and \
                      stays so",
-                    kept.range.start
-                ))?;
+                        kept.range.start
+                    ),
+                )?;
             }
         }
         Ok(())
-    }
-
-    fn remark(&self, text: String) -> Result<()> {
-        self.session.note(self.session.writer.next_seq(), text)
     }
 
     /// Maps an object again of which a part is mapped no more: anonymous memory that nobody else has, so that
@@ -321,6 +327,10 @@ impl Domain {
         }
         Ok(())
     }
+}
+
+fn remark(session: &Session, text: String) -> Result<()> {
+    session.note(session.writer.next_seq(), text)
 }
 
 /// All parts of the object that this was a mapping of, if that can be mapped again: it is anonymous, and was

@@ -114,7 +114,7 @@ impl Domain {
                 return session.note(session.writer.next_seq(), text);
             }
         };
-        self.tell_hooks(outcome)?;
+        tell_hooks(&self.session, outcome)?;
         let mapped = session.watch.mapped();
         self.hooks = Some(Hooks::new(&session, &self.watched, area, self.space.patches(), mapped));
         self.show_heap();
@@ -146,48 +146,6 @@ impl Domain {
             }
             mapped => Ok(Ok(mapped?)),
         }
-    }
-
-    /// What replay has to map for the hooks, and what of it is bis's own.
-    fn tell_hooks(&self, outcome: &mut Outcome) -> Result<()> {
-        let image = &self.session.hook_image;
-        let file = match image.kept.get() {
-            Some(kept) => *kept,
-            None => {
-                let kept = self.session.writer.files().keep_bytes(&image.replayed)?.file;
-                *image.kept.get_or_init(|| kept)
-            }
-        };
-        let text_len = hooks::AREA_BASE - hooks::TEXT_BASE;
-        outcome.effects.push(Effect::Map {
-            addr: Addr(hooks::TEXT_BASE),
-            len: text_len,
-            prot: 5,
-            backing: Backing::File { file, offset: 0 },
-        });
-        outcome.effects.push(Effect::Map {
-            addr: Addr(hooks::AREA_BASE),
-            len: hooks::AREA_LEN,
-            prot: 3,
-            backing: Backing::Anonymous,
-        });
-        let areas = [
-            (hooks::TEXT_BASE, text_len, AreaKind::Hooks),
-            (hooks::AREA_BASE, hooks::AREA_LEN, AreaKind::HookState),
-        ];
-        outcome.ours().areas.extend(areas.map(|(addr, len, kind)| ours::Area {
-            addr: Addr(addr),
-            len,
-            kind,
-        }));
-        outcome.writes.push(MemWrite {
-            addr: Addr(hooks::AREA_BASE),
-            data: Area::replay_state(self.session.ticks.counts_branches()),
-        });
-        if self.session.ticks.kind() == TickKind::Software {
-            outcome.writes.push(counts::full());
-        }
-        Ok(())
     }
 
     /// Patches the text that a fresh address space begins with. `mappings`: all that it had before the hooks
@@ -259,4 +217,42 @@ impl Domain {
             plain: hooks.area.plain(),
         })
     }
+}
+
+/// What replay has to map for the hooks, and what of it is bis's own.
+fn tell_hooks(session: &Session, outcome: &mut Outcome) -> Result<()> {
+    let image = &session.hook_image;
+    let file = match image.kept.get() {
+        Some(kept) => *kept,
+        None => {
+            let kept = session.writer.files().keep_bytes(&image.replayed)?.file;
+            *image.kept.get_or_init(|| kept)
+        }
+    };
+    let text_len = hooks::AREA_BASE - hooks::TEXT_BASE;
+    outcome.effects.push(Effect::Map {
+        addr: Addr(hooks::TEXT_BASE),
+        len: text_len,
+        prot: 5,
+        backing: Backing::File { file, offset: 0 },
+    });
+    outcome.effects.push(Effect::Map {
+        addr: Addr(hooks::AREA_BASE),
+        len: hooks::AREA_LEN,
+        prot: 3,
+        backing: Backing::Anonymous,
+    });
+    let areas = [
+        (hooks::TEXT_BASE, text_len, AreaKind::Hooks),
+        (hooks::AREA_BASE, hooks::AREA_LEN, AreaKind::HookState),
+    ];
+    outcome.ours().areas.extend(areas.map(|(addr, len, kind)| ours::Area { addr: Addr(addr), len, kind }));
+    outcome.writes.push(MemWrite {
+        addr: Addr(hooks::AREA_BASE),
+        data: Area::replay_state(session.ticks.counts_branches()),
+    });
+    if session.ticks.kind() == TickKind::Software {
+        outcome.writes.push(counts::full());
+    }
+    Ok(())
 }

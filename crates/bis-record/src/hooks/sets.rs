@@ -27,6 +27,7 @@ use super::{dense::map_pieces, patching::Batch};
 use crate::{
     domain::Domain,
     error::Result,
+    session::Session,
     space::{
         AddressSpace, KnownSet, PatchSet, Patched, PatchedFile, READ_EXEC, SetKey, ShownText, TextRange,
     },
@@ -84,7 +85,7 @@ impl Domain {
         };
         let known = match self.session.texts.sets.get(&key) {
             KnownSet::Written(patched) => {
-                let kept = self.keep_set(range, &key, patched);
+                let kept = keep_set(&self.session, range, &key, patched);
                 let known = kept.map_or(KnownSet::Refused, |kept| KnownSet::Kept(Arc::new(kept)));
                 self.session.texts.sets.set(key.clone(), known.clone());
                 known
@@ -175,31 +176,6 @@ impl Domain {
         })
     }
 
-    /// Makes a kept file of a text with all its patches. None: that cannot be.
-    fn keep_set(&self, range: &TextRange, key: &SetKey, patched: Arc<Patched>) -> Option<PatchedFile> {
-        let text_len = range.end - range.start;
-        let trampolines_len = (patched.end - key.at).next_multiple_of(PAGE);
-        let mut bytes = range.file.shown(range.offset, text_len);
-        let mut put = |writes: &[MemWrite], len: u64, base: Addr, from: u64| {
-            bytes.resize(usize::try_from(len).ok()?, 0);
-            for write in writes {
-                let at = usize::try_from(write.addr - base + from).ok()?;
-                bytes.get_mut(at..at + write.data.len())?.copy_from_slice(&write.data);
-            }
-            Some(())
-        };
-        put(&patched.sites, text_len, range.start, 0)?;
-        put(&patched.trampolines, text_len + trampolines_len, key.at, text_len)?;
-        let said = patched.set.patches().iter().filter_map(|patch| patch.said.clone()).collect();
-        let said = ours::PatchSet { patches: said, faults: patched.faults.clone() };
-        bytes.extend(codec::write_set(&said).ok()?);
-        let files = self.session.writer.files();
-        let failed = |error: &_| tracing::info!(%error, "a patched text is not kept");
-        let kept = files.keep_bytes_for_all(&bytes).inspect_err(failed).ok()?.file;
-        let ((_, file), path) = (files.content(kept)?, files.path(kept)?);
-        Some(PatchedFile { patched, kept, file, path, text_len, trampolines_len })
-    }
-
     /// Maps a text with all its patches over the program's own. False: it cannot be mapped.
     fn map_set(
         &mut self,
@@ -257,4 +233,34 @@ impl Domain {
         }
         Ok(())
     }
+}
+
+/// Makes a kept file of a text with all its patches. None: that cannot be.
+fn keep_set(
+    session: &Session,
+    range: &TextRange,
+    key: &SetKey,
+    patched: Arc<Patched>,
+) -> Option<PatchedFile> {
+    let text_len = range.end - range.start;
+    let trampolines_len = (patched.end - key.at).next_multiple_of(PAGE);
+    let mut bytes = range.file.shown(range.offset, text_len);
+    let mut put = |writes: &[MemWrite], len: u64, base: Addr, from: u64| {
+        bytes.resize(usize::try_from(len).ok()?, 0);
+        for write in writes {
+            let at = usize::try_from(write.addr - base + from).ok()?;
+            bytes.get_mut(at..at + write.data.len())?.copy_from_slice(&write.data);
+        }
+        Some(())
+    };
+    put(&patched.sites, text_len, range.start, 0)?;
+    put(&patched.trampolines, text_len + trampolines_len, key.at, text_len)?;
+    let said = patched.set.patches().iter().filter_map(|patch| patch.said.clone()).collect();
+    let said = ours::PatchSet { patches: said, faults: patched.faults.clone() };
+    bytes.extend(codec::write_set(&said).ok()?);
+    let files = session.writer.files();
+    let failed = |error: &_| tracing::info!(%error, "a patched text is not kept");
+    let kept = files.keep_bytes_for_all(&bytes).inspect_err(failed).ok()?.file;
+    let ((_, file), path) = (files.content(kept)?, files.path(kept)?);
+    Some(PatchedFile { patched, kept, file, path, text_len, trampolines_len })
 }

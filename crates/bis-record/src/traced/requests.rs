@@ -15,6 +15,7 @@ use crate::{
     calls::Entry,
     domain::Domain,
     error::Result,
+    session::Session,
     space::USER_END,
     task::{parent_of, process_of},
 };
@@ -142,7 +143,9 @@ impl Domain {
             Ok(request) => {
                 let target = self.session.outside(tid, Tid(call.i32(1)));
                 match request.cast_unsigned() {
-                    libc::PTRACE_ATTACH | libc::PTRACE_SEIZE => self.attach(pid, target, request, call),
+                    libc::PTRACE_ATTACH | libc::PTRACE_SEIZE => {
+                        attach(&self.session, pid, target, request, call)
+                    }
                     _ => self.request(tid, pid, target, request, call),
                 }
             }
@@ -161,31 +164,6 @@ impl Domain {
         if self.session.traced.enter(tid, tracee) { Ok(0) } else { Err(libc::EPERM) }
     }
 
-    fn attach(&mut self, tracer: Tid, target: Tid, request: i32, call: &Call) -> Answer {
-        let is_seized = request.cast_unsigned() == libc::PTRACE_SEIZE;
-        if is_seized && call.args[2] != 0 {
-            return Err(libc::EIO);
-        }
-        if is_seized {
-            check_options(call.args[3])?;
-        }
-        let pid = process_of(target).ok_or(libc::ESRCH)?;
-        let domain = self.session.mail.target(pid, || false).ok_or(libc::EPERM)?;
-        if pid == tracer || self.session.traced.is_tracee(target) {
-            return Err(libc::EPERM);
-        }
-        let options = if is_seized { call.args[3] } else { 0 };
-        let is_child = parent_of(pid) == tracer && target == pid;
-        let tracee = Tracee { is_seized, options, is_child, ..Tracee::new(tracer, pid, domain) };
-        if !self.session.traced.enter(target, tracee) {
-            return Err(libc::EPERM);
-        }
-        if !is_seized {
-            sys::tgkill(pid, target, Signal::STOP).map_err(|_| libc::ESRCH)?;
-        }
-        Ok(0)
-    }
-
     /// A request to a tracee of the process `tracer`.
     fn request(&mut self, tid: Tid, tracer: Tid, target: Tid, request: i32, call: &Call) -> Answer {
         let is_ours = self.session.traced.with_live(target, |it| it.is_traced_by(tracer));
@@ -197,26 +175,12 @@ impl Domain {
                 let _ = sys::kill_task(target, Signal::KILL);
                 Ok(0)
             }
-            libc::PTRACE_INTERRUPT => self.interrupt_tracee(target),
+            libc::PTRACE_INTERRUPT => interrupt_tracee(&self.session, target),
             request => {
                 let stop = self.session.traced.with_live(target, |it| it.stop().cloned()).flatten();
                 self.request_at_stop(tid, target, &stop.ok_or(libc::ESRCH)?, request, call)
             }
         }
-    }
-
-    /// A tracee that was seized stops wherever it is.
-    fn interrupt_tracee(&mut self, target: Tid) -> Answer {
-        let asked = self.session.traced.with_live(target, |it| {
-            if !it.is_seized {
-                return Err(libc::EIO);
-            }
-            it.is_asked = true;
-            Ok(it.domain)
-        });
-        let domain = asked.ok_or(libc::ESRCH)??;
-        self.session.watch.call(domain);
-        Ok(0)
     }
 
     /// A request to a tracee that is in this stop.
@@ -264,7 +228,7 @@ impl Domain {
             libc::PTRACE_SETSIGMASK => Err(libc::EIO),
             libc::PTRACE_GETEVENTMSG => self.answer_with(tid, to, stop.message.to_le_bytes().to_vec()),
             libc::PTRACE_GET_SYSCALL_INFO => self.get_call_info(tid, stop, addr, to),
-            libc::PTRACE_SETOPTIONS | PTRACE_OLDSETOPTIONS => self.set_options(target, data),
+            libc::PTRACE_SETOPTIONS | PTRACE_OLDSETOPTIONS => set_options(&self.session, target, data),
             libc::PTRACE_LISTEN => self.listen(target, stop),
             libc::PTRACE_CONT => self.let_go_on(target, Mode::Cont, data),
             libc::PTRACE_SYSCALL => self.let_go_on(target, Mode::Syscall, data),
@@ -303,7 +267,7 @@ impl Domain {
 
     fn put_siginfo(&mut self, target: Tid, from: Addr) -> Answer {
         let bytes = given(&self.memory, from, SIGINFO_LEN)?;
-        self.with_stop(target, |stop| {
+        with_stop(&self.session, target, |stop| {
             stop.siginfo.copy_from_slice(&bytes);
             stop.change.siginfo = true;
         })
@@ -332,17 +296,6 @@ impl Domain {
         let signal = signal_of(data)?;
         self.let_tracee_go(target, mode, signal);
         Ok(0)
-    }
-
-    fn set_options(&mut self, target: Tid, options: u64) -> Answer {
-        check_options(options)?;
-        self.session.traced.with_live(target, |it| it.options = options);
-        Ok(0)
-    }
-
-    fn with_stop(&mut self, target: Tid, use_it: impl FnOnce(&mut Stop)) -> Answer {
-        let done = self.session.traced.with_live(target, |it| it.stop().map(use_it));
-        done.flatten().map(|()| 0).ok_or(libc::ESRCH)
     }
 
     /// The caller is given these bytes.
@@ -411,7 +364,7 @@ impl Domain {
 
     fn change_regs(&mut self, target: Tid, at: usize, data: &[u8]) -> Answer {
         let mut result = Ok(());
-        self.with_stop(target, |stop| {
+        with_stop(&self.session, target, |stop| {
             result = put_registers(&mut stop.regs, at, data);
             stop.change.regs |= result.is_ok();
         })?;
@@ -420,7 +373,7 @@ impl Domain {
 
     fn change_xstate(&mut self, target: Tid, data: &[u8]) -> Answer {
         let mut result = Err(libc::EIO);
-        self.with_stop(target, |stop| {
+        with_stop(&self.session, target, |stop| {
             if let Some(place) = stop.xstate.get_mut(..data.len()) {
                 place.copy_from_slice(data);
                 stop.change.xstate = true;
@@ -461,6 +414,56 @@ impl Domain {
         };
         self.answer_with(tid, iov + 8, (bytes.len() as u64).to_le_bytes().to_vec())
     }
+}
+
+fn with_stop(session: &Session, target: Tid, use_it: impl FnOnce(&mut Stop)) -> Answer {
+    let done = session.traced.with_live(target, |it| it.stop().map(use_it));
+    done.flatten().map(|()| 0).ok_or(libc::ESRCH)
+}
+
+fn set_options(session: &Session, target: Tid, options: u64) -> Answer {
+    check_options(options)?;
+    session.traced.with_live(target, |it| it.options = options);
+    Ok(0)
+}
+
+/// A tracee that was seized stops wherever it is.
+fn interrupt_tracee(session: &Session, target: Tid) -> Answer {
+    let asked = session.traced.with_live(target, |it| {
+        if !it.is_seized {
+            return Err(libc::EIO);
+        }
+        it.is_asked = true;
+        Ok(it.domain)
+    });
+    let domain = asked.ok_or(libc::ESRCH)??;
+    session.watch.call(domain);
+    Ok(0)
+}
+
+fn attach(session: &Session, tracer: Tid, target: Tid, request: i32, call: &Call) -> Answer {
+    let is_seized = request.cast_unsigned() == libc::PTRACE_SEIZE;
+    if is_seized && call.args[2] != 0 {
+        return Err(libc::EIO);
+    }
+    if is_seized {
+        check_options(call.args[3])?;
+    }
+    let pid = process_of(target).ok_or(libc::ESRCH)?;
+    let domain = session.mail.target(pid, || false).ok_or(libc::EPERM)?;
+    if pid == tracer || session.traced.is_tracee(target) {
+        return Err(libc::EPERM);
+    }
+    let options = if is_seized { call.args[3] } else { 0 };
+    let is_child = parent_of(pid) == tracer && target == pid;
+    let tracee = Tracee { is_seized, options, is_child, ..Tracee::new(tracer, pid, domain) };
+    if !session.traced.enter(target, tracee) {
+        return Err(libc::EPERM);
+    }
+    if !is_seized {
+        sys::tgkill(pid, target, Signal::STOP).map_err(|_| libc::ESRCH)?;
+    }
+    Ok(0)
 }
 
 /// The buffer of a `struct iovec`.

@@ -13,6 +13,7 @@ use crate::{
     calls::{Entry, Exit},
     domain::Domain,
     error::Result,
+    session::Session,
 };
 
 const WNOHANG: u32 = libc::WNOHANG as u32;
@@ -50,7 +51,7 @@ impl Domain {
             return Ok(false);
         }
         let Some((pid, wait)) = self.traced_wait(tid) else { return Ok(false) };
-        self.forget_children(pid);
+        forget_children(&self.session, pid);
         let has = self.session.traced.has_tracee(pid, |tid, it| wait.is_meant(tid, it));
         if !has || wait.flags & WNOHANG != 0 {
             return Ok(false);
@@ -63,23 +64,12 @@ impl Domain {
         Ok(true)
     }
 
-    /// The kernel tells a tracer of the ends of its own children, perhaps before their supervisors have come
-    /// to say so here.
-    fn forget_children(&self, tracer: Tid) {
-        for tid in self.session.traced.of_tracer(tracer) {
-            let is_child = self.session.traced.with(tid, |it| it.is_child);
-            if is_child == Some(true) && !proc::exists(tid) {
-                self.session.traced.remove(tid);
-            }
-        }
-    }
-
     /// A wait has failed: where that is because the kernel knows no child, and there are tracees, nobody has
     /// anything to tell.
     pub fn fail_wait(&mut self, it: &mut Exit<'_>) -> Result<()> {
         let call = Call { nr: it.call.nr, args: it.args() };
         let pid = self.task(it.tid)?.pid;
-        self.forget_children(pid);
+        forget_children(&self.session, pid);
         if it.result == CHILD
             && let Some(wait) = self.wait_of(it.tid, &call)
             && self.session.traced.has_tracee(pid, |tid, it| wait.is_meant(tid, it))
@@ -87,6 +77,17 @@ impl Domain {
             it.outcome.regs.rax = 0;
         }
         Ok(())
+    }
+}
+
+/// The kernel tells a tracer of the ends of its own children, perhaps before their supervisors have come
+/// to say so here.
+fn forget_children(session: &Session, tracer: Tid) {
+    for tid in session.traced.of_tracer(tracer) {
+        let is_child = session.traced.with(tid, |it| it.is_child);
+        if is_child == Some(true) && !proc::exists(tid) {
+            session.traced.remove(tid);
+        }
     }
 }
 
