@@ -9,7 +9,7 @@
 
 mod common;
 
-use std::{collections::BTreeSet, ffi::OsStr, fs, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, ffi::OsStr, fs, path::Path, time::Duration};
 
 use bis_agent::hooks::entries;
 use bis_trace::{
@@ -167,9 +167,10 @@ fn with_entry(event: &Event, change: impl Fn(&mut Registers)) -> Option<EventKin
 
 fn with_log(event: &Event, change: impl Fn(&mut Vec<u8>)) -> Option<EventKind> {
     match event.kind.clone() {
-        EventKind::Hooked { alone, mut log } => {
-            change(Arc::make_mut(&mut log));
-            (!log.is_empty()).then_some(EventKind::Hooked { alone, log })
+        EventKind::Hooked { alone, log } => {
+            let mut log = log.to_vec();
+            change(&mut log);
+            (!log.is_empty()).then(|| EventKind::Hooked { alone, log: log.into() })
         }
         _ => None,
     }

@@ -10,8 +10,8 @@ use bis_agent::hooks::{Entry, NR_RDPID, NR_RDRAND, NR_RDSEED, NR_RDTSC, NR_RDTSC
 use bis_syscalls::{Call, describe};
 use bis_trace::{
     event::{
-        Backing, Base, Cloned, Effect, Event, EventKind, Insn, Outcome, PausePlace, SignalPoint, TaskEnd,
-        Turn,
+        Backing, Base, Cloned, Effect, Event, EventKind, Insn, Outcome, PausePlace, SignalEvent, SignalPoint,
+        TaskEnd, Turn,
     },
     ours::Ours,
     types::{Addr, DomainId, EventSeq, REGISTER_NAMES, Registers, StandardStream, Tid},
@@ -190,24 +190,14 @@ impl Text {
                     }
                 }
             }
-            EventKind::Signal(signal) => {
-                let handler = match &signal.handler {
-                    Some(outcome) if signal.is_of_user() => {
-                        let bytes: usize = outcome.writes.iter().map(|write| write.data.len()).sum();
-                        let addr = outcome.writes.first().map_or(Addr::NULL, |write| write.addr);
-                        return format!("-- the debugger's user has written {bytes} bytes at {addr:#x}");
-                    }
-                    Some(_) if signal.is_of_memory() => "memory holds what it is found to hold".into(),
-                    Some(_) if signal.is_of_text() => "its text may be executed from here on".into(),
-                    // A frame moves rsp, also where the signal came at this very handler's first instruction.
-                    Some(outcome) if outcome.regs == signal.before => {
-                        "no room for its frame on the stack".into()
-                    }
-                    Some(outcome) => format!("handler at {:#x}", outcome.regs.rip),
-                    None => "ends the task".into(),
-                };
-                format!("-- {} ({}): {handler}", signal.signal, point(signal.point))
-            }
+            EventKind::Signal(signal) => match &signal.handler {
+                Some(outcome) if signal.is_of_user() => {
+                    let bytes: usize = outcome.writes.iter().map(|write| write.data.len()).sum();
+                    let addr = outcome.writes.first().map_or(Addr::NULL, |write| write.addr);
+                    format!("-- the debugger's user has written {bytes} bytes at {addr:#x}")
+                }
+                _ => format!("-- {} ({}): {}", signal.signal, point(signal.point), what_follows(signal)),
+            },
             EventKind::Instruction { insn: Insn::Cpuid, before, after } => format!(
                 "-- cpuid({:#x}, {:#x}) = {:#x} {:#x} {:#x} {:#x}",
                 before.rax & 0xffff_ffff,
@@ -387,4 +377,37 @@ fn registers(
         writeln!(out, "{:21}{:7}{}", "", if i == 0 { label } else { "" }, line.join(" "))?;
     }
     Ok(())
+}
+
+/// What a signal does.
+fn what_follows(signal: &SignalEvent) -> String {
+    match &signal.handler {
+        Some(_) if signal.is_of_memory() => "memory holds what it is found to hold".into(),
+        Some(_) if signal.is_of_text() => "its text may be executed from here on".into(),
+        // A frame moves rsp, also where the signal came at this very handler's first instruction.
+        Some(outcome) if outcome.regs == signal.before => "no room for its frame on the stack".into(),
+        Some(outcome) => format!("handler at {:#x}", outcome.regs.rip),
+        None => "ends the task".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bis_trace::types::Signal;
+
+    use super::*;
+
+    #[test]
+    fn a_handler_that_is_interrupted_at_its_first_instruction_has_room() {
+        let before = Registers { rip: 0x1000, rsp: 0x8000, ..Registers::default() };
+        let signal = |regs| SignalEvent {
+            signal: Signal(10),
+            siginfo: vec![0; 128],
+            point: SignalPoint::AfterEvent,
+            before,
+            handler: Some(Outcome { regs, ..Outcome::default() }),
+        };
+        assert_eq!(what_follows(&signal(Registers { rsp: 0x7c00, ..before })), "handler at 0x1000");
+        assert_eq!(what_follows(&signal(before)), "no room for its frame on the stack");
+    }
 }
