@@ -24,7 +24,7 @@ use crate::{
     objects::{self, Objects},
     process::Process,
     replica::{Cursor, Replica},
-    space::{Source, Space},
+    space::{DO_FORK, DONT_FORK, KEEP_ON_FORK, Source, Space, WIPE_ON_FORK},
     task::Task,
     traps::Traps,
     world::World,
@@ -68,17 +68,6 @@ struct Frozen {
     task: Task,
     regs: Registers,
     xstate: Vec<u8>,
-}
-
-/// madvise(2): what decides on the fate of memory in a fork, and what takes it back.
-const DONT_FORK: u32 = 10;
-const DO_FORK: u32 = 11;
-const WIPE_ON_FORK: u32 = 18;
-const KEEP_ON_FORK: u32 = 19;
-
-/// Is this an advice that matters when the process is copied?
-pub(crate) fn is_of_forks(advice: u32) -> bool {
-    [DONT_FORK, DO_FORK, WIPE_ON_FORK, KEEP_ON_FORK].contains(&advice)
 }
 
 /// Copies the process in whose name `remote` makes calls, with all of its memory.

@@ -21,11 +21,12 @@ use bis_tracee::place;
 use crate::{
     divergence::{Leave, compare},
     error::Halt,
+    going::{Going, Search},
     host::Host,
-    reach::{Going, Gone, Reach, Search, found_text},
+    reach::{Gone, Reach},
     replica::{Limit, Mismatch, Replica, Stop, Who},
     seek::Seek,
-    task::{Found, Hooked, Place, Task},
+    task::{Found, Hooked, Place, Task, found_text},
 };
 
 impl Replica<'_> {
@@ -208,19 +209,6 @@ impl Replica<'_> {
         let mismatch = Mismatch::new(expected(pause, wanted), found, place.regs);
         let registers = compare(&pause.regs, &place.regs, Leave::OrigRax);
         self.diverged(task, who, Mismatch { registers, ..mismatch })
-    }
-
-    /// Has the task made as many counts since its previous event as when it was recorded?
-    pub(crate) fn check_ticks(&self, task: &mut Task, who: Who) -> Result<(), Halt> {
-        let Some(wanted) = who.ticks else { return Ok(()) };
-        match task.count(&self.space.memory)? {
-            Some(count) if count != wanted => {
-                let expected = format!("the same after {wanted} counts since its previous event");
-                let found = format!("it came after {count}");
-                Err(self.diverged(task, who, Mismatch::new(expected, found, task.regs()?)))
-            }
-            _ => Ok(()),
-        }
     }
 }
 

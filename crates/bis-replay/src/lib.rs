@@ -29,6 +29,7 @@ pub mod divergence;
 mod diversion;
 mod echo;
 mod error;
+mod going;
 pub mod host;
 mod job;
 pub mod learnt;

@@ -8,56 +8,18 @@ mod pause;
 pub(crate) mod rounds;
 
 use bis_agent::hooks::SAFEPOINT;
-use bis_trace::{
-    event::{Event, EventKind, PausePlace, SignalPoint},
-    types::Registers,
-};
+use bis_trace::event::{Event, EventKind, PausePlace, SignalPoint};
 
-pub(crate) use self::{check::found_text, go::Gone};
-use self::{check::signal_text, pause::InVain};
+use self::check::signal_text;
+pub(crate) use self::go::Gone;
 use crate::{
     divergence::{Leave, call_name},
     error::Halt,
+    going::{Going, InVain, Search},
     host::Host,
     replica::{Limit, Replica, Stop, Who},
-    seek::Seek,
     task::{Found, Hooked, Task},
 };
-
-/// What a task on its way to an event's place has with it.
-#[derive(Clone, Debug)]
-pub(crate) struct Going {
-    /// The log that its hooks have to consume on the way.
-    pub hooked: Option<Hooked>,
-    pub search: Search,
-}
-
-/// How the place is found.
-#[derive(Clone, Debug)]
-pub(crate) enum Search {
-    /// It stops by itself there.
-    None,
-    /// By its state.
-    State {
-        /// Set when the search has begun.
-        seek: Option<Seek>,
-        /// Places that fit, and are not it.
-        skips: u32,
-        /// How often it was there in another state, for a report.
-        passed: u64,
-        /// In which state it was there last.
-        looked_at: Option<Box<Registers>>,
-        in_vain: InVain,
-    },
-    /// By its count.
-    Count {
-        /// It has as many counts as it can be stopped at exactly.
-        is_near: bool,
-        /// It was asked to stop. Asked again between a count and its trap, it would not know the trap.
-        is_asked: bool,
-        seek: Option<Seek>,
-    },
-}
 
 /// What letting a task go on has come to.
 pub(crate) enum Reach {

@@ -36,8 +36,8 @@ pub(crate) use checks::{Mismatch, Who};
 
 use crate::{
     error::Halt,
+    going::Going,
     process::Process,
-    reach::Going,
     space::{Inherited, Space},
     task::{Interrupt, Task},
     traps::Traps,

@@ -25,7 +25,6 @@ use bis_trace::{
 use bis_tracee::{Memory, TraceeError, maps, proc, remote::Remote};
 
 use crate::{
-    checkpoint,
     error::{Halt, ReplayError},
     host::Host,
     objects::Mapped,
@@ -174,6 +173,17 @@ pub(crate) fn name_of(effect: &Effect) -> String {
         Effect::Segment { tid, .. } => format!("set the thread-local storage of task {tid}"),
         Effect::Fork { domain, .. } => format!("fork domain {domain}"),
     }
+}
+
+/// madvise(2): what decides on the fate of memory in a fork, and what takes it back.
+pub(crate) const DONT_FORK: u32 = 10;
+pub(crate) const DO_FORK: u32 = 11;
+pub(crate) const WIPE_ON_FORK: u32 = 18;
+pub(crate) const KEEP_ON_FORK: u32 = 19;
+
+/// Is this an advice that matters when the process is copied?
+fn is_of_forks(advice: u32) -> bool {
+    [DONT_FORK, DO_FORK, WIPE_ON_FORK, KEEP_ON_FORK].contains(&advice)
 }
 
 impl Space {
@@ -374,7 +384,7 @@ impl Space {
                     return Err(EffectError::Forbidden(format!("advice {advice} is not one of replay's")));
                 }
                 remote.must("advise memory", libc::SYS_madvise, [addr.0, len, advice.into(), 0, 0, 0])?;
-                if checkpoint::is_of_forks(advice) {
+                if is_of_forks(advice) {
                     self.fork_advice.push((addr, len, advice));
                 }
             }

@@ -21,7 +21,7 @@ use bis_tracee::{
 use bytes::Bytes;
 
 pub use self::interrupt::Interrupt;
-use crate::divergence::Brief;
+use crate::divergence::{Brief, call_name};
 
 /// Events of a task that are kept for a report.
 const RECENT_MAX: usize = 5;
@@ -317,4 +317,26 @@ pub(crate) fn info_of(bytes: &[u8]) -> Option<SigInfo> {
 /// What a fault is in words.
 pub(crate) fn fault_text(signal: Signal, info: &SigInfo, rip: Addr) -> String {
     format!("{signal} (si_code {}, address {:#x}) raised at {rip:#x}", info.code(), info.addr())
+}
+
+/// What a call is in words, by its number and where it is made.
+pub(crate) fn call_text(nr: u64, rip: Addr) -> String {
+    format!("{} at {rip:#x}", call_name(nr))
+}
+
+/// What a task has come to, in words.
+pub(crate) fn found_text(place: &Place) -> String {
+    match &place.found {
+        Found::Call => call_text(place.regs.orig_rax, place.regs.ip()),
+        Found::Fault(info) => fault_text(info.signal(), info, place.regs.ip()),
+        Found::Safepoint => "a stop after the last hooked call".into(),
+        Found::Breakpoint => format!("a breakpoint at {:#x}", place.regs.rip),
+        Found::Tick => format!("a count at {:#x}", place.regs.rip),
+        Found::Seen => format!("a look at its own text at {:#x}", place.regs.rip),
+        Found::OtherCall => "a hooked call that is not the one in the log".into(),
+        Found::Dead => "the task was killed".into(),
+        Found::Point(_) | Found::Watched(_) | Found::Guarded(_) | Found::Stepped | Found::Interrupted => {
+            format!("a stop for a debugger at {:#x}", place.regs.rip)
+        }
+    }
 }

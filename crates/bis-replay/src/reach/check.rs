@@ -3,35 +3,15 @@
 use bis_agent::hooks::{SAFEPOINT, entries};
 use bis_trace::{
     event::{Insn, SignalEvent, SignalPoint},
-    types::{Addr, Registers, Signal, narrow_number},
+    types::{Registers, Signal, narrow_number},
 };
 
 use crate::{
     divergence::{Brief, Leave, call_name},
     error::Halt,
     replica::{Mismatch, Replica, Who},
-    task::{Found, Hooked, Place, Task, fault_text, info_of},
+    task::{Found, Hooked, Place, Task, call_text, fault_text, found_text, info_of},
 };
-
-fn call_text(nr: u64, rip: Addr) -> String {
-    format!("{} at {rip:#x}", call_name(nr))
-}
-
-pub(crate) fn found_text(place: &Place) -> String {
-    match &place.found {
-        Found::Call => call_text(place.regs.orig_rax, place.regs.ip()),
-        Found::Fault(info) => fault_text(info.signal(), info, place.regs.ip()),
-        Found::Safepoint => "a stop after the last hooked call".into(),
-        Found::Breakpoint => format!("a breakpoint at {:#x}", place.regs.rip),
-        Found::Tick => format!("a count at {:#x}", place.regs.rip),
-        Found::Seen => format!("a look at its own text at {:#x}", place.regs.rip),
-        Found::OtherCall => "a hooked call that is not the one in the log".into(),
-        Found::Dead => "the task was killed".into(),
-        Found::Point(_) | Found::Watched(_) | Found::Guarded(_) | Found::Stepped | Found::Interrupted => {
-            format!("a stop for a debugger at {:#x}", place.regs.rip)
-        }
-    }
-}
 
 pub(super) fn signal_text(event: &SignalEvent) -> String {
     format!("{} at {:#x}", event.signal, event.before.rip)

@@ -7,10 +7,11 @@ use bis_trace::{
 };
 use bis_tracee::place;
 
-use super::{Going, Gone, Reach, Search, rounds::Repeated};
+use super::{Gone, Reach, rounds::Repeated};
 use crate::{
     divergence::{Leave, compare},
     error::Halt,
+    going::{Going, InVain, Search},
     host::Host,
     replica::{Limit, Replica, Stop, Who},
     seek::Seek,
@@ -31,32 +32,6 @@ struct Wanted<'a> {
     passed: &'a mut u64,
     looked_at: &'a mut Option<Box<Registers>>,
     in_vain: &'a mut InVain,
-}
-
-/// Arrivals one after another at a place where all is right but memory that only a sum is known of, and that
-/// is the same each time: something on the stack that does not repeat (what an xsave left), and would be
-/// looked for for ever.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct InVain {
-    sum: u64,
-    times: u32,
-}
-
-impl InVain {
-    /// So many do not come about by a program that waits for that memory to change: seconds of them.
-    const TIMES_MAX: u32 = 20_000;
-
-    /// It was there again; `sum`, if nothing else was wrong.
-    pub(super) fn count(&mut self, sum: Option<u64>) {
-        match sum {
-            Some(sum) if sum == self.sum => self.times += 1,
-            sum => *self = InVain { sum: sum.unwrap_or(0), times: 0 },
-        }
-    }
-
-    fn is_for_ever(self) -> bool {
-        self.times >= Self::TIMES_MAX
-    }
 }
 
 /// What a search for a pause has come to.

@@ -7,9 +7,8 @@ use super::Replica;
 use crate::{
     divergence::{Divergence, Leave, RegisterDifference, compare},
     error::{Halt, ReplayError},
-    reach::found_text,
     scene::{Clues, Scene},
-    task::{Found, Place, Task},
+    task::{Found, Place, Task, found_text},
 };
 
 /// What a mismatch was, for the report.
@@ -39,6 +38,19 @@ pub(crate) struct Who {
 }
 
 impl Replica<'_> {
+    /// Has the task made as many counts since its previous event as when it was recorded?
+    pub(crate) fn check_ticks(&self, task: &mut Task, who: Who) -> Result<(), Halt> {
+        let Some(wanted) = who.ticks else { return Ok(()) };
+        match task.count(&self.space.memory)? {
+            Some(count) if count != wanted => {
+                let expected = format!("the same after {wanted} counts since its previous event");
+                let found = format!("it came after {count}");
+                Err(self.diverged(task, who, Mismatch::new(expected, found, task.regs()?)))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// At an event's place, before its outcome: is the task where it was by its counts, and is memory what it
     /// was, if these were recorded?
     pub(crate) fn check(
