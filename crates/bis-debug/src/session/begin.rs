@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use bis_replay::{Halt, Limit, Solo, Stop, World, solo::Ear};
+use bis_replay::{Halt, Solo, World, solo::Ear};
 use bis_trace::types::{DomainId, EventSeq, Tid};
 use bis_tracee::balance;
 
@@ -15,6 +15,7 @@ use super::{
     alarm::Alarm,
     aside::Aside,
     history::{History, Mark},
+    image::begin_image,
     intervals,
     live::Live,
     memory::Budget,
@@ -192,32 +193,6 @@ impl<'t> Session<'t> {
         // A client puts its breakpoints in anew.
         self.points = Points::default();
     }
-}
-
-/// A replica behind the first event of an image, of which a checkpoint is kept.
-pub(super) fn begin_image<'t>(
-    host: &mut Solo<'t>,
-    history: &mut History<'t>,
-    images: &[DomainId],
-    image: usize,
-) -> Result<(Live<'t>, EventSeq), Halt> {
-    let domain = images.get(image).copied().unwrap_or(DomainId(0));
-    let mut replica = host.begin(domain)?;
-    if let Some(core) = replica.own_core() {
-        balance::pin(Tid(0), core);
-    }
-    replica.attend();
-    let each = Limit { each_event: true, ..Limit::default() };
-    let stop = host.advance(&mut replica, &each, &mut |_, _| {})?;
-    let Stop::Event(event) = stop else {
-        return Err(Halt::Cut(format!("the program of domain {domain} does not begin ({stop:?})")));
-    };
-    let company = std::mem::take(&mut host.company);
-    let mut live = Live::new(replica, company, image);
-    if let Some(mark) = Mark::of(&mut live, Position::at(event))? {
-        history.add(mark);
-    }
-    Ok((live, event))
 }
 
 /// Where this processor keeps vector registers.

@@ -12,7 +12,6 @@ mod rounds;
 use std::time::Duration;
 
 use bis_replay::{Limit, Stop};
-use bis_trace::types::Addr;
 
 use self::nearer::{FAR, Nearness};
 use super::{
@@ -82,17 +81,6 @@ impl<'t> Session<'t> {
             self.mark_on_way(&mark, position, &known);
         }
         Ok(self.history.name(position))
-    }
-
-    /// The points that a replica needs on its way, with those that are counted already, and another one.
-    pub(super) fn have_points(
-        live: &mut Live<'t>,
-        end: &Position,
-        also: Option<Addr>,
-    ) -> Result<(), Trouble> {
-        let mut points = end.arrivals();
-        points.extend(also);
-        Ok(live.replica.set_points_and_counts(&points, &live.counts())?)
     }
 
     /// Copies of a replica on its way to a position, ever closer; and the position by the name by which it is
@@ -196,7 +184,7 @@ impl<'t> Session<'t> {
             let (replica, company) = copy.resume()?;
             let mut live = Live::new(replica, company, *image);
             let mut goal = Goal { done: *done, ..Goal::new(end) };
-            Self::have_points(&mut live, end, None)?;
+            live.have_points(end, None)?;
             let mut new: Vec<Rung<'t>> = Vec::new();
             let (mut wait, mut last) = (every, None);
             self.alarm.set(wait);
@@ -242,7 +230,7 @@ impl<'t> Session<'t> {
         }
         // The end is behind an event: the interval is the one in front of that event.
         let (mut live, mut goal) = last.resume(end)?;
-        Self::have_points(&mut live, end, None)?;
+        live.have_points(end, None)?;
         let first = live.replica.done().0;
         let (mut event, mut done) = (first, first);
         let limit = Limit { each_event: true, ..Limit::default() };
@@ -265,7 +253,7 @@ impl<'t> Session<'t> {
     ) -> Result<(), Trouble> {
         let Some(last) = rungs.last_mut() else { return Ok(()) };
         let (mut live, mut goal) = last.resume_without_counts(&earlier)?;
-        Self::have_points(&mut live, &earlier, None)?;
+        live.have_points(&earlier, None)?;
         while self.toward(&mut live, &mut goal, &[], &Limit::default())?.is_some() {}
         let Some(goal) = Goal::from(end, &live, &earlier) else { return Ok(()) };
         let done = goal.done;

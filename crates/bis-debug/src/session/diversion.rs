@@ -152,11 +152,6 @@ impl<'t> Session<'t> {
         self.shown().maps().is_ok_and(|maps| maps.iter().any(is_it))
     }
 
-    /// The copy, if what is seen now is one.
-    pub(super) fn diversion(&self) -> Option<&Diversion<'t>> {
-        self.aside.diverted.as_ref().map(|diverted| &diverted.diversion)
-    }
-
     /// The signal for which the copy has stopped.
     pub(super) fn diverted_signal(&self) -> Option<&SigInfo> {
         self.aside.diverted.as_ref().and_then(|diverted| diverted.signal.as_ref())

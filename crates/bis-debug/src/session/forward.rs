@@ -4,26 +4,16 @@
 mod steps;
 mod stops;
 
-use std::time::Duration;
-
-use bis_replay::{Halt, Limit, Stop};
+use bis_replay::{Limit, Stop};
 use bis_trace::{
     event::{EventKind, TaskEnd},
     types::{Addr, Tid},
 };
 
 use super::{
-    Report, Session, Trouble, Why,
-    follow::Further,
-    history::{CHECKPOINT_EVERY, Mark},
-    place::Position,
-    told::Told,
-    trail::Due,
-    way::Way,
+    Report, Session, Trouble, Why, follow::Further, history::CHECKPOINT_EVERY, onward::EVENT_AWAITED,
+    place::Position, trail::Due, way::Way,
 };
-
-/// How long an event is waited for at which a checkpoint can be made, or the program be stopped for the user.
-pub(super) const EVENT_AWAITED: Duration = Duration::from_millis(60);
 
 impl<'t> Session<'t> {
     /// Goes forward until something happens.
@@ -34,14 +24,6 @@ impl<'t> Session<'t> {
         match self.exec_return.take() {
             Some(report) => report,
             None => self.moving(|session| session.forward(true)),
-        }
-    }
-
-    /// Lets a task execute one instruction, or as many as lie in this range. None: no task of this id.
-    pub fn step(&mut self, tid: Tid, range: Option<(Addr, Addr)>) -> Report {
-        match self.exec_return.take() {
-            Some(report) => report,
-            None => self.moving(|session| session.step_range(tid, range)),
         }
     }
 
@@ -64,15 +46,6 @@ impl<'t> Session<'t> {
         report.tid = self.alive(report.tid);
         self.tid = report.tid;
         report
-    }
-
-    /// The live replica, to be moved on, with the user's points in it.
-    fn arm(&mut self) -> Result<(), Trouble> {
-        let points = self.places(&self.live.replica);
-        self.live.replica.set_points(&points)?;
-        let watches = self.points.watches();
-        self.live.replica.set_watches(&watches)?;
-        Ok(())
     }
 
     pub(super) fn forward(&mut self, is_audible: bool) -> Result<Report, Trouble> {
@@ -128,15 +101,6 @@ impl<'t> Session<'t> {
         Ok(Some(Report { tid: self.tid, why: Why::End(Some(end)) }))
     }
 
-    /// Has every event to be looked at?
-    pub(super) fn looks_at_events(&self) -> bool {
-        self.points.has_watchpoints()
-            || self.caught_calls != super::Catch::None
-            || self.catches_forks
-            || self.tells_threads
-            || self.intervals.is_on()
-    }
-
     /// Lets the live replica run to its next stop. None: it is none for the user.
     fn leg_forward(
         &mut self,
@@ -183,28 +147,6 @@ impl<'t> Session<'t> {
             }
             stop => self.at_stop(way, stop, due),
         }
-    }
-
-    /// What the event that comes next is.
-    fn peek(&mut self) -> Result<Option<Told>, Trouble> {
-        Ok(self.live.replica.next_event_and_self()?.map(|(event, replica)| Told::of(event, replica)))
-    }
-
-    pub(super) fn advance_live(&mut self, limit: &Limit<'_>) -> Result<Stop, Halt> {
-        let Session { host, points, others, live, .. } = self;
-        others.advance(host, points, live, limit)
-    }
-
-    pub(super) fn save_live(&mut self) -> Result<(), Trouble> {
-        let Session { live, history, .. } = self;
-        let (event, _) = live.replica.done();
-        if live.replica.is_at_event()
-            && !history.has_event(event)
-            && let Some(mark) = Mark::of(live, Position::at(event))?
-        {
-            history.add(mark);
-        }
-        Ok(())
     }
 
     /// The user has asked it to stop, somewhere in a computation: the next place that has a name will do.
@@ -255,5 +197,18 @@ impl<'t> Session<'t> {
         (self.points, self.passed_signals, self.caught_calls) = (points, passed, caught);
         (self.catches_forks, self.tells_threads) = told;
         end
+    }
+
+    /// The position at which the process ends: its last task is about to.
+    ///
+    /// # Errors
+    /// Where it cannot be gone to. The session stands there afterwards.
+    pub fn end_position(&mut self) -> Result<Position, Trouble> {
+        let (position, tid) = (self.position.clone(), self.tid);
+        let end = self.run_to_end();
+        let found = self.position.clone();
+        self.settle(position)?;
+        self.tid = tid;
+        end.map(|_| found)
     }
 }

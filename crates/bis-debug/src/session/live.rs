@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bis_replay::{Company, Replica};
 use bis_trace::types::Addr;
 
-use super::report::Report;
+use super::{Trouble, place::Position, report::Report};
 
 /// A replica with those that are replayed beside it.
 #[derive(Debug)]
@@ -27,5 +27,12 @@ impl<'t> Live<'t> {
     /// named by them.
     pub(super) fn counts(&self) -> BTreeSet<Addr> {
         self.replica.traps().all_counts().into_keys().collect()
+    }
+
+    /// The points that a replica needs on its way, with those that are counted already, and another one.
+    pub(super) fn have_points(&mut self, end: &Position, also: Option<Addr>) -> Result<(), Trouble> {
+        let mut points = end.arrivals();
+        points.extend(also);
+        Ok(self.replica.set_points_and_counts(&points, &self.counts())?)
     }
 }

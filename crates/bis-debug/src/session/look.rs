@@ -8,7 +8,7 @@ use bis_trace::{
 };
 use bis_tracee::maps::Mapping;
 
-use super::{Session, Trouble, place::Position};
+use super::Session;
 
 /// Where the strings and numbers end that the kernel has put on a new program's stack.
 const STACK_MAX: usize = 1 << 20;
@@ -338,19 +338,6 @@ impl Session<'_> {
     pub fn executable_of(&self, domain: DomainId) -> Option<Vec<u8>> {
         let entry = self.world.entry(domain).ok()?;
         Some(crate::options::symbols_of(self.world.trace(), entry)?.into_os_string().into_encoded_bytes())
-    }
-
-    /// The position at which the process ends: its last task is about to.
-    ///
-    /// # Errors
-    /// Where it cannot be gone to. The session stands there afterwards.
-    pub fn end_position(&mut self) -> Result<Position, Trouble> {
-        let (position, tid) = (self.position.clone(), self.tid);
-        let end = self.run_to_end();
-        let found = self.position.clone();
-        self.settle(position)?;
-        self.tid = tid;
-        end.map(|_| found)
     }
 
     /// The trace's own copy of a file of this name: of the one that is mapped, where it has kept several.

@@ -27,12 +27,14 @@ mod follow;
 mod forward;
 mod goal;
 mod history;
+mod image;
 pub mod intervals;
 pub mod libraries;
 mod live;
 mod look;
 mod memory;
 mod nearby;
+mod onward;
 mod others;
 mod over;
 mod passed;
@@ -157,6 +159,11 @@ impl<'t> Session<'t> {
     /// What the user sees: that, or a copy of it in which a function was called.
     fn shown(&self) -> &Replica<'t> {
         self.diversion().map_or(&self.live.replica, bis_replay::Diversion::replica)
+    }
+
+    /// The copy, if what is seen now is one.
+    pub(super) fn diversion(&self) -> Option<&bis_replay::Diversion<'t>> {
+        self.aside.diverted.as_ref().map(|diverted| &diverted.diversion)
     }
 
     /// Takes the session's breakpoints out of memory, for who reads it as a whole.

@@ -140,7 +140,7 @@ impl<'t> Session<'t> {
         let Some(copy) = live.replica.checkpoint(&mut live.company)? else { return Ok(Over::None) };
         let mut rung = Rung { copy, done: goal.done, image: live.image };
         let counts = live.counts();
-        Self::have_points(live, end, Some(Addr(call.to)))?;
+        live.have_points(end, Some(Addr(call.to)))?;
         let mut stops = 0;
         let has_returned = loop {
             let Some(stop) = self.toward(live, goal, &[], &Limit::default())? else { break false };

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use bis_trace::types::{Addr, Tid};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
 
-use super::{Report, Session, Trouble};
+use super::Session;
 
 /// So many steps are made one by one before.
 pub(super) const STEPS: u64 = 200;
@@ -64,18 +64,6 @@ impl Session<'_> {
         let code = self.live.replica.read_program(start, usize::try_from(len).ok()?);
         let places = exits(start, &code).filter(|_| code.len() as u64 == len)?;
         Some(Exits { tid, places })
-    }
-
-    /// Lets the live replica run until the task is at one of the exits ([`super::Why::Step`]), or something
-    /// else comes that the user is told of.
-    pub(super) fn run_to_exit(&mut self, exits: Exits) -> Result<Report, Trouble> {
-        self.exits = Some(exits);
-        let report = self.run_on();
-        self.exits = None;
-        self.alarm.clear();
-        let points = self.places(&self.live.replica);
-        self.live.replica.set_points(&points)?;
-        report
     }
 }
 

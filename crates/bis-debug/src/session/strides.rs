@@ -77,7 +77,7 @@ impl<'t> Session<'t> {
         n: u64,
     ) -> Result<Option<(Mark<'t>, Position)>, Trouble> {
         let mut live = from.resume()?;
-        Self::have_points(&mut live, end, Some(addr))?;
+        live.have_points(end, Some(addr))?;
         live.replica.set_watches(&[])?;
         let stops = BTreeSet::from([addr]);
         let goal = Goal::from(end, &live, &from.position);
@@ -281,7 +281,7 @@ impl<'p> Going<'p> {
         end: &'p Position,
         addr: Option<Addr>,
     ) -> Result<Option<Going<'p>>, Trouble> {
-        Session::have_points(live, end, addr)?;
+        live.have_points(end, addr)?;
         live.replica.set_watches(&[])?;
         let Some(goal) = Goal::from(end, live, &from.position) else { return Ok(None) };
         let own = goal.counts(live)?;

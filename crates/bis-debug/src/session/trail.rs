@@ -201,7 +201,7 @@ impl<'t> Session<'t> {
         tried.extend(self.frequent_here()?);
         for addr in tried.into_iter().filter(|addr| !places.contains(addr)) {
             let mut live = mark.resume()?;
-            Self::have_points(&mut live, &name, Some(addr))?;
+            live.have_points(&name, Some(addr))?;
             live.replica.set_watches(&[])?;
             let first = live.replica.traps().arrivals(addr);
             let Some(mut goal) = Goal::from(&name, &live, &mark.position) else { return Ok(false) };

@@ -8,10 +8,10 @@ use bis_trace::types::EventSeq;
 
 use super::{
     Session, Trouble,
-    begin::begin_image,
     events::is_step,
     goal::Goal,
     history::CHECKPOINT_EVERY,
+    image::begin_image,
     live::Live,
     place::{Leg, Position},
     points::WATCHES_MAX,

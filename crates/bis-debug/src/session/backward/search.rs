@@ -12,10 +12,10 @@ use bis_trace::{
 use super::{
     super::{
         Catch, Report, Session, Trouble, Why,
-        forward::EVENT_AWAITED,
         goal::Goal,
         history::{CHECKPOINT_EVERY, Mark},
         live::Live,
+        onward::EVENT_AWAITED,
         place::{Leg, Position},
         points::Asker,
         report::{no_way, unexpected},

@@ -84,7 +84,7 @@ impl<'t> Session<'t> {
             if Standing::of(&mut live)?.is_none_or(|standing| standing.registers.rip == addr.0) {
                 break;
             }
-            Self::have_points(&mut live, end, None)?;
+            live.have_points(end, None)?;
             let done = Goal::with_arrivals(end, *addr, &live, count).done;
             let Some(copy) = live.replica.checkpoint(&mut live.company)? else { break };
             found.insert(0, Rung { copy, done, image: live.image });

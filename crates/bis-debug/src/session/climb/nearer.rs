@@ -66,7 +66,7 @@ struct Walk<'t, 'p> {
 impl<'t, 'p> Walk<'t, 'p> {
     fn from(rung: &mut Rung<'t>, end: &'p Position, window: Window<'t>) -> Result<Walk<'t, 'p>, Trouble> {
         let (mut live, goal) = rung.resume_without_counts(end)?;
-        Session::have_points(&mut live, end, None)?;
+        live.have_points(end, None)?;
         let (latest, gone_on) = (None, None);
         let calls = Calls::default();
         Ok(Walk { live, goal, window, calls, has_gone: false, is_whole: true, latest, gone_on })

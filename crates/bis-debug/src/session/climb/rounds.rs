@@ -66,7 +66,7 @@ impl<'t> Session<'t> {
         }
         let Some(last) = rungs.last_mut() else { return Ok(()) };
         let (mut live, mut goal) = last.resume(end)?;
-        Self::have_points(&mut live, end, None)?;
+        live.have_points(end, None)?;
         while self.toward(&mut live, &mut goal, &[], &Limit::default())?.is_some() {}
         let tid = match end.legs.last() {
             Some(Leg::Step { tid, .. }) => Some(*tid),
@@ -150,7 +150,7 @@ impl<'t> Session<'t> {
         addr: Addr,
         until: Option<u64>,
     ) -> Result<Rounds<'t>, Trouble> {
-        Self::have_points(&mut live, end, Some(addr))?;
+        live.have_points(end, Some(addr))?;
         let next = live.replica.next_event()?.map(|event| event.seq);
         // Only in the last interval is all that is counted in front of the end.
         let is_last = live.replica.done().0 >= end.event || next.is_none_or(|next| next >= end.event);

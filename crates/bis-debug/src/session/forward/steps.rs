@@ -7,12 +7,20 @@ use super::super::{
     Report, Session, Trouble, Why,
     follow::Further,
     place::{Leg, Position},
-    range::STEPS,
+    range::{Exits, STEPS},
     trail::Due,
     way::Way,
 };
 
 impl Session<'_> {
+    /// Lets a task execute one instruction, or as many as lie in this range. None: no task of this id.
+    pub fn step(&mut self, tid: Tid, range: Option<(Addr, Addr)>) -> Report {
+        match self.exec_return.take() {
+            Some(report) => report,
+            None => self.moving(|session| session.step_range(tid, range)),
+        }
+    }
+
     pub(super) fn step_range(&mut self, tid: Tid, range: Option<(Addr, Addr)>) -> Result<Report, Trouble> {
         if let Some(end) = self.at_end(Some((tid, range)))? {
             return Ok(end);
@@ -121,5 +129,17 @@ impl Session<'_> {
                 }
             }
         }
+    }
+
+    /// Lets the live replica run until the task is at one of the exits ([`Why::Step`]), or something
+    /// else comes that the user is told of.
+    fn run_to_exit(&mut self, exits: Exits) -> Result<Report, Trouble> {
+        self.exits = Some(exits);
+        let report = self.run_on();
+        self.exits = None;
+        self.alarm.clear();
+        let points = self.places(&self.live.replica);
+        self.live.replica.set_points(&points)?;
+        report
     }
 }

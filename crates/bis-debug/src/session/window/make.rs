@@ -113,7 +113,7 @@ impl<'t> Session<'t> {
         let mut window = Window::new(from, own_end.clone()).begin_at(copy, image);
         // The copy may have been made while the program counted, in the middle of that.
         live.replica.end_counts()?;
-        Self::have_points(&mut live, end, None)?;
+        live.have_points(end, None)?;
         while self.one_step_to(&mut live, &mut goal, &mut window)? != Stepped::There {}
         Ok(window)
     }
@@ -127,7 +127,7 @@ impl<'t> Session<'t> {
         own_end: &Position,
     ) -> Result<Option<Window<'t>>, Trouble> {
         let (mut live, mut goal) = rung.resume_without_counts(end)?;
-        Self::have_points(&mut live, end, None)?;
+        live.have_points(end, None)?;
         let mut window = Window::new(from, own_end.clone());
         for _ in 0..NEAR_ENOUGH {
             if self.one_step_to(&mut live, &mut goal, &mut window)? == Stepped::There {
