@@ -13,9 +13,9 @@ use std::{
 
 use syn::visit::{self, Visit};
 
-/// The crates whose files are looked at, the type whose methods are written in many of them, and the most files
-/// that may know each other in a circle. In the debugger these are all for one idea, how a position is reached: its name
-/// may lead to a window of steps, whose end is a position, too.
+/// The crates whose files are looked at, the type whose methods are written in many of them, and the most
+/// files that may know each other in a circle. In the debugger these are all for one idea, how a position is
+/// reached: its name may lead to a window of steps, whose end is a position, too.
 const CRATES: [(&str, &str, usize); 3] =
     [("bis-record", "Domain", 5), ("bis-replay", "Replica", 5), ("bis-debug", "Session", 11)];
 

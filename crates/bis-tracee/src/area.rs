@@ -455,7 +455,8 @@ impl Mapping {
     fn bytes(&self, range: Range<usize>) -> &[u8] {
         assert!(LOG <= range.start && range.start <= range.end && range.end <= LEN, "{range:?} is no log");
         // SAFETY: within the mapping, which lives as long as `self`. The hooks write nothing there now; a
-        // program that finds the place and writes to it breaks its recording, and readers take what they find.
+        // program that finds the place and writes to it breaks its recording, and readers take what they
+        // find.
         unsafe { slice::from_raw_parts(self.0.add(range.start), range.len()) }
     }
 }

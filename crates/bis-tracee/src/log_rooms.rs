@@ -1,5 +1,5 @@
-//! Where in an area its logs lie: a long one is not copied when it is taken. It stays where it is until whoever
-//! has it is done with it, and the next one begins elsewhere meanwhile.
+//! Where in an area its logs lie: a long one is not copied when it is taken. It stays where it is until
+//! whoever has it is done with it, and the next one begins elsewhere meanwhile.
 
 use std::{
     ops::Range,
@@ -15,8 +15,8 @@ use bis_agent::hooks::LOG_LEN;
 /// faster, and each time that a log is taken costs a stop.
 pub const LONG: u64 = 0x6_0000;
 
-/// From one room to the next, in bytes. A call that is begun just before its log is long has the rest, and what
-/// lies behind that if nobody has it.
+/// From one room to the next, in bytes. A call that is begun just before its log is long has the rest, and
+/// what lies behind that if nobody has it.
 const PITCH: u64 = LONG + 0x8000;
 
 /// Room for a log: offsets within that for all logs.
@@ -52,8 +52,8 @@ impl Drop for Hold {
 }
 
 impl Rooms {
-    /// Holds a log that lies there, and says where the next one goes. None: there is no room for another one as
-    /// long as those that are held are; this one must be copied, then.
+    /// Holds a log that lies there, and says where the next one goes. None: there is no room for another one
+    /// as long as those that are held are; this one must be copied, then.
     pub fn hold(&mut self, log: Range<u64>) -> Option<(Hold, Room)> {
         self.forget_over();
         let taken = || self.held.iter().map(|(range, _)| range).chain([&log]);

@@ -28,7 +28,8 @@ const ROOM_OF_BOTH: u64 = 1 << 20;
 /// Bytes that are compared, and noted, as one.
 const BLOCK: usize = 64;
 
-/// A block's note: its address, and a bit for each byte that it held before. What it holds now is in the room.
+/// A block's note: its address, and a bit for each byte that it held before. What it holds now is in the
+/// room.
 const NOTE: usize = 2 * size_of::<u64>();
 
 /// What is told apart: a word in which a byte differs.
@@ -151,7 +152,8 @@ impl Rooms {
     }
 
     /// Maps so many larger rooms in the process of this area, in whose name calls are made by `remote`, in a
-    /// copy of it that was made since, in whose name they are made by `copy`, and here. None: it cannot be done.
+    /// copy of it that was made since, in whose name they are made by `copy`, and here. None: it cannot be
+    /// done.
     ///
     /// # Errors
     /// [`TraceeError::Died`] where one of them ended meanwhile.
@@ -207,8 +209,8 @@ impl Room {
     }
 
     /// Fills it with what process `from`, which executes nothing, holds in these parts: whole pages, together
-    /// at most [`Room::capacity`] bytes. False: not all of it could be read (in some containers, none of it), and the
-    /// room is not to be used for it.
+    /// at most [`Room::capacity`] bytes. False: not all of it could be read (in some containers, none of it),
+    /// and the room is not to be used for it.
     pub fn fill(&mut self, from: Tid, parts: &[Range<Addr>]) -> bool {
         let Some(len) = self.lay_out(parts) else { return false };
         let to = libc::iovec { iov_base: self.place(self.layout.content_at()).cast(), iov_len: len };

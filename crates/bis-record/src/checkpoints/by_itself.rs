@@ -83,14 +83,14 @@ impl Filler<'_> {
     }
 }
 
-/// How many rooms there must be for the shadow to fill one, the process to work on another, and for us to read
-/// what it has noted in a third one.
+/// How many rooms there must be for the shadow to fill one, the process to work on another, and for us to
+/// read what it has noted in a third one.
 pub const ROOMS_OF_BOTH: usize = 3;
 
 impl Sides<'_> {
     /// Like [`Sides::restore_by_itself`], and the shadow fills the rooms, in whose name calls are made by
-    /// `shadow`, and which has the rooms mapped, too: for it, its memory is at hand, where the kernel would look
-    /// up each page of it for us.
+    /// `shadow`, and which has the rooms mapped, too: for it, its memory is at hand, where the kernel would
+    /// look up each page of it for us.
     ///
     /// # Errors
     /// Where one of the processes is gone.
