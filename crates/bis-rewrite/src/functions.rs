@@ -1,7 +1,7 @@
 //! Which bytes of the text are one function.
 //!
 //! Unwind tables (.eh_frame) say it for compiled code and for most assembly, symbols with a size for some of
-//! the rest. Such a *region* decodes from its start, and its instructions are known. What lies between is a
+//! the rest, and Go's programs have a table of their own (`go.rs`). Such a *region* decodes from its start, and its instructions are known. What lies between is a
 //! region too, but not a *sure* one: there may be data in it, after which decoding goes on in step only by
 //! luck. Nothing that is concluded from the instructions of an unsure region may make the analysis less
 //! careful.
@@ -9,7 +9,7 @@
 use gimli::{BaseAddresses, CieOrFde, EhFrame, LittleEndian, Pointer, UnwindSection as _};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
 
-use crate::text::Text;
+use crate::{go, text::Text};
 
 /// The longest function whose instructions are looked at.
 const FUNCTION_MAX: u64 = 1 << 20;
@@ -61,6 +61,9 @@ impl Functions {
         settle(&mut regions);
         let named = symbols(text, &regions);
         regions.extend(named);
+        settle(&mut regions);
+        let of_go = of_go(text, &regions);
+        regions.extend(of_go);
         settle(&mut regions);
         dispute_data(text, &mut regions);
         Self { regions, broken }
@@ -203,6 +206,16 @@ fn symbols(text: &Text<'_>, known: &[Region]) -> Vec<Region> {
         }
     }
     found
+}
+
+/// What Go's table knows and nothing else does.
+fn of_go(text: &Text<'_>, known: &[Region]) -> Vec<Region> {
+    let is_new = |whole: &Region| {
+        let first = known.partition_point(|region| region.end <= whole.start);
+        known.get(first).is_none_or(|region| region.start >= whole.end)
+    };
+    let all = go::functions(text).into_iter();
+    all.filter_map(|(start, end)| region(text, start, end - start, None)).filter(is_new).collect()
 }
 
 /// Where exceptions that pass through the function at `start` land, from its table at `lsda` (the format is

@@ -33,6 +33,7 @@ mod countdown;
 mod dense;
 mod folder;
 mod functions;
+mod go;
 mod key;
 mod predicate;
 mod record;
