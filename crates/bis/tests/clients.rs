@@ -281,6 +281,11 @@ fn delve_replays_a_go_program() -> Result<(), Failed> {
         ("rewind", "> [Breakpoint 1] main.main()"),
         ("restart", "_rt0_amd64_linux()"),
         ("continue", "> [Breakpoint 1] main.main()"),
+        // Both ends are stops, where it could go on for ever.
+        ("rev continue", "_rt0_amd64_linux()"),
+        ("continue", "> [Breakpoint 1] main.main()"),
+        ("continue", "has exited with status 0"),
+        ("rev continue", "> [Breakpoint 1] main.main()"),
     ];
     for (asked, wanted) in delve_asks {
         // Some say nothing.

@@ -8,7 +8,7 @@ use bis_trace::{
 use super::served::Served;
 use crate::{
     protocol::{
-        ThreadId,
+        Client, ThreadId,
         reply::{self, Reason, Stop},
     },
     session::{Report, Why},
@@ -46,6 +46,7 @@ pub(super) fn reply(client: &Served<'_>, report: &Report) -> Vec<u8> {
     }
     let trap = Some(Signal::TRAP);
     let has = |feature| client.features.has(feature);
+    let is_delve = client.features.client() == Client::Delve;
     let (signal, reason) = match &report.why {
         Why::Breakpoint { is_hardware: false } => {
             (trap, has("swbreak").then_some(Reason::SoftwareBreakpoint))
@@ -55,7 +56,9 @@ pub(super) fn reply(client: &Served<'_>, report: &Report) -> Vec<u8> {
         Why::Step => (trap, None),
         Why::Signal(signal) => (Some(*signal), None),
         Why::Interrupted => (Some(Signal(2)), None),
-        Why::Begin => (trap, Some(Reason::ReplayBegin)),
+        // Delve knows the two ends by rr's signals alone. At a trap where it has no breakpoint it goes on.
+        Why::Begin => (trap.filter(|_| !is_delve), Some(Reason::ReplayBegin)),
+        Why::End(_) if is_delve => (Some(Signal::KILL), Some(Reason::ReplayEnd)),
         Why::End(_) => (trap, Some(Reason::ReplayEnd)),
         Why::Exec(path) => (trap, has("exec-events").then(|| Reason::Exec(path.clone()))),
         Why::Call { nr, is_entry: true } => (trap, Some(Reason::SyscallEntry(number(*nr)))),
