@@ -87,7 +87,7 @@ pub enum DebugError {
          own; bis replay -a replays it, and a new recording can be debugged"
     )]
     Older,
-    #[error("failed to debug: the trace has no event {0} (bis dump shows its events)")]
+    #[error("failed to debug: what is asked for has ended before event {0} (bis dump shows its events)")]
     NoEvent(u64),
     #[error("failed to compare: the trace has no steps (record them: bis record --steps A..B)")]
     NoSteps,

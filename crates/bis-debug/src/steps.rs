@@ -29,7 +29,8 @@ pub struct Step {
 /// `from`. False: the recording was cut short, and so was this.
 ///
 /// # Errors
-/// Where the trace has no such process, cannot be replayed, or `show` fails.
+/// Where the trace has no such process, or all of them have ended before that event; where it cannot be
+/// replayed, or `show` fails.
 pub fn steps(
     trace: &Trace,
     options: &Options,
@@ -49,6 +50,7 @@ pub fn steps(
     let mut domains: Vec<&DomainEntry> = world.domains().filter(is_meant).collect();
     domains.sort_by_key(|entry| entry.seq);
     let mut is_whole = true;
+    let mut is_any_there = false;
     for domain in domains {
         let mut host = Solo::new(&world, ear(options)?);
         host.is_audible = true;
@@ -80,6 +82,10 @@ pub fn steps(
                 _ => {}
             }
         }
+        is_any_there |= is_there;
+    }
+    if is_whole && !is_any_there {
+        return Err(DebugError::NoEvent(from));
     }
     Ok(is_whole)
 }

@@ -300,6 +300,8 @@ fn shown_from_anothers_event() -> Result<(), Failed> {
     if shown.status != 0 || text.lines().count() < 2 || !text.lines().all(is_its) {
         return Err(format!("status {}\n{}", shown.status, shown.shown()).into());
     }
+    // Behind all events, nothing can be shown.
+    must(&bis("behind", &["replay", "-q", "--trace-from", "1000"])?, 2, "has ended before event 1000")?;
     folder.done();
     Ok(())
 }
