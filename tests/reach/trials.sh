@@ -86,7 +86,9 @@ fi
 
 # Debugging without a debugger: the events, the processes, the instructions behind an event.
 limited "$bis" record -o "$work/look" sh -c 'echo one; (echo two)' > /dev/null 2>&1
-for command in info ps "dump --call write" "replay -q -t 20 -p sh"; do
+# How many events there are is another matter for each shell, so the instructions are those from the last write on.
+event=$("$bis" dump --call write "$work/look" 2> /dev/null | sed -n '$s/^ *\([0-9]*\) .*/\1/p')
+for command in info ps "dump --call write" "replay -q -t ${event:-1}"; do
   # shellcheck disable=SC2086
   set -- $command
   what=$1
