@@ -1,10 +1,10 @@
 //! Which bytes of the text are one function.
 //!
 //! Unwind tables (.eh_frame) say it for compiled code and for most assembly, symbols with a size for some of
-//! the rest, and Go's programs have a table of their own (`go.rs`). Such a *region* decodes from its start, and its instructions are known. What lies between is a
-//! region too, but not a *sure* one: there may be data in it, after which decoding goes on in step only by
-//! luck. Nothing that is concluded from the instructions of an unsure region may make the analysis less
-//! careful.
+//! the rest, and Go's programs have a table of their own (`go.rs`). Such a *region* decodes from its start,
+//! and its instructions are known. What lies between is a region too, but not a *sure* one: there may be data
+//! in it, after which decoding goes on in step only by luck. Nothing that is concluded from the instructions
+//! of an unsure region may make the analysis less careful.
 
 use gimli::{BaseAddresses, CieOrFde, EhFrame, LittleEndian, Pointer, UnwindSection as _};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
