@@ -89,6 +89,8 @@ pub enum DebugError {
     Older,
     #[error("failed to debug: what is asked for has ended before event {0} (bis dump shows its events)")]
     NoEvent(u64),
+    #[error("failed to go to that event: {0} (bis dump shows its events)")]
+    Outside(String),
     #[error("failed to compare: the trace has no steps (record them: bis record --steps A..B)")]
     NoSteps,
     #[error(transparent)]

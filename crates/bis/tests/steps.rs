@@ -300,8 +300,12 @@ fn shown_from_anothers_event() -> Result<(), Failed> {
     if shown.status != 0 || text.lines().count() < 2 || !text.lines().all(is_its) {
         return Err(format!("status {}\n{}", shown.status, shown.shown()).into());
     }
-    // Behind all events, nothing can be shown.
+    // Behind all events, nothing can be shown, and nobody can stand.
     must(&bis("behind", &["replay", "-q", "--trace-from", "1000"])?, 2, "has ended before event 1000")?;
+    let far = bis("far", &["replay", "-s", "0", "-p", one[1], "-g", "1000"])?;
+    must(&far, 2, "this process is recorded from event")?;
+    let whose = format!("event {} is one of process {} (-p {1})", one[0], one[1]);
+    must(&bis("early", &["replay", "-s", "0", "-p", two[1], "-g", one[0]])?, 2, &whose)?;
     folder.done();
     Ok(())
 }

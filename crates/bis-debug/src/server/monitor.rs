@@ -11,7 +11,7 @@ use super::{
     processes::Entrance,
     served::Served,
 };
-use crate::session::{Report, Trouble, Why, intervals::Interval, place::Position, processes};
+use crate::session::{Report, Trouble, Why, intervals::Interval, place::Position};
 
 /// A request that is refused.
 struct Refused(String);
@@ -281,15 +281,8 @@ impl<'t> Served<'t> {
 
     /// Is there such an event in this process?
     fn check_event(&self, event: EventSeq) -> Result<(), Refused> {
-        let first = self.session.first_event();
-        let last = self.session.end_event();
-        if event < first || last.is_some_and(|last| event > last) {
-            let last = last.map_or("its end".into(), |last| format!("event {last}"));
-            let owner = processes::owner(self.session.world(), event).filter(|owner| *owner != self.pid());
-            let whose = owner.map_or(String::new(), |owner| {
-                format!("; event {event} is one of process {owner} (`process {owner}`)")
-            });
-            return Err(Refused(format!("this process is recorded from event {first} to {last}{whose}")));
+        if let Some(outside) = self.session.outside(event) {
+            return Err(Refused(outside.with_way(|owner| format!("`process {owner}`"))));
         }
         Ok(())
     }

@@ -166,6 +166,9 @@ impl<'t> Session<'t> {
         match begin {
             Begin::FirstExec => {}
             Begin::Event(event) => {
+                if let Some(outside) = self.outside(EventSeq(*event)) {
+                    return Err(DebugError::Outside(outside.with_way(|owner| format!("-p {owner}"))));
+                }
                 self.seek(&Position::at(EventSeq(*event))).map_err(trouble)?;
             }
             Begin::Place(text) => {

@@ -8,7 +8,7 @@ use bis_trace::{
 };
 use bis_tracee::maps::Mapping;
 
-use super::Session;
+use super::{Session, processes};
 
 /// Where the strings and numbers end that the kernel has put on a new program's stack.
 const STACK_MAX: usize = 1 << 20;
@@ -19,6 +19,28 @@ const NAME_MAX: usize = 15;
 /// The number that these bytes are, at most eight of them.
 pub(super) fn number(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|at| bytes.get(at).copied().unwrap_or(0)))
+}
+
+/// An event at which a process was not there.
+#[derive(Debug)]
+pub struct Outside {
+    event: EventSeq,
+    first: EventSeq,
+    last: Option<EventSeq>,
+    /// The process whose event it is, if it is another's.
+    owner: Option<Tid>,
+}
+
+impl Outside {
+    /// This, with how one goes to the process whose event it is.
+    pub fn with_way(&self, way: impl Fn(Tid) -> String) -> String {
+        let Outside { event, first, last, owner } = self;
+        let last = last.map_or("its end".into(), |last| format!("event {last}"));
+        let whose = owner.map_or(String::new(), |owner| {
+            format!("; event {event} is one of process {owner} ({})", way(owner))
+        });
+        format!("this process is recorded from event {first} to {last}{whose}")
+    }
 }
 
 impl Session<'_> {
@@ -327,6 +349,17 @@ impl Session<'_> {
             Meta::DomainEnd { domain, seq, .. } if domain == last => Some(*seq),
             _ => None,
         })
+    }
+
+    /// None: the process has been there at this event.
+    pub fn outside(&self, event: EventSeq) -> Option<Outside> {
+        let (first, last) = (self.first_event(), self.end_event());
+        if first <= event && last.is_none_or(|last| event <= last) {
+            return None;
+        }
+        let pid = self.entry().pid;
+        let owner = processes::owner(self.world, event).filter(|owner| *owner != pid);
+        Some(Outside { event, first, last, owner })
     }
 
     /// The domain of the process's program that runs at an event.
