@@ -36,7 +36,7 @@ func main() {
 	fmt.Println(len(kept), "finished")
 }
 SCRIPT
-GOCACHE="$PWD/cache" GOFLAGS=-mod=mod go build -o work work.go
+GOFLAGS=-mod=mod go build -o work work.go
 # record
 exec ./work
 # check

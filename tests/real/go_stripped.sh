@@ -11,7 +11,7 @@ func main() {
 	println("finished")
 }
 SCRIPT
-GOCACHE="$PWD/cache" GOFLAGS=-mod=mod go build -ldflags "-s -w" -o work work.go
+GOFLAGS=-mod=mod go build -ldflags "-s -w" -o work work.go
 # record
 for core in $(taskset -cp $$ | sed 's/.*: //; s/[,-]/ /g'); do taskset -c $core ./work; taskset -c $core ./work; done
 # check

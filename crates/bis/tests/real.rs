@@ -174,6 +174,8 @@ impl Real {
         bash.args(["-euo", "pipefail", "-c", text]);
         bash.env("OUT", logs.join("subject.out")).env("ERR", logs.join("subject.err"));
         bash.env("SOURCES", sources()).env("TREE", common::tree());
+        // Go's library is built once for all tests.
+        bash.env("GOCACHE", Path::new(env!("CARGO_TARGET_TMPDIR")).join("debug/go"));
         let step = common::run(bash, what, logs, None, self.limit)?;
         match step.status {
             0 => Ok(()),
