@@ -67,6 +67,11 @@ impl Checked {
     /// Checks the call that `lay` lays out; it is asked anew each time the call is made, and gets its state
     /// (descriptors and the like) as it was.
     pub fn call(&mut self, nr: u32, same: Same, lay: impl Fn(&mut Low) -> [u32; 6]) {
+        self.call_as(nr, same, &lay);
+    }
+
+    /// Built once, not for each case.
+    fn call_as(&mut self, nr: u32, same: Same, lay: &dyn Fn(&mut Low) -> [u32; 6]) {
         let name = name(nr).expect("a number of the table");
         let mut results = [[0; 2]; 2];
         let mut memory: [[Vec<u8>; 2]; 2] = Default::default();

@@ -57,6 +57,11 @@ fn covers(plan: &Plan, outputs: &[Output], place: &[u64], addr: u64) -> bool {
 impl Checked {
     /// Checks the call that `lay` lays out in an arena; it is asked anew for each time the call is made.
     pub fn call(&mut self, nr: i64, want: Want, lay: impl Fn(&mut Arena) -> [u64; 6]) {
+        self.call_as(nr, want, &lay);
+    }
+
+    /// Built once, not for each case.
+    fn call_as(&mut self, nr: i64, want: Want, lay: &dyn Fn(&mut Arena) -> [u64; 6]) {
         let nr = u64::try_from(nr).unwrap();
         let mut changed = Vec::new();
         let mut claimed = Vec::new();
@@ -92,14 +97,14 @@ impl Checked {
         for at in claimed.iter().flatten().filter(|at| claimed.iter().all(|c| c.contains(at))) {
             assert!(changed.contains(at), "call {nr}: byte {at} is said to be written, and is not");
         }
-        self.relocated(nr, want, &lay);
+        self.relocated(nr, want, lay);
         self.calls.insert(nr);
         if want == Want::Success {
             self.succeeded.insert(nr);
         }
     }
 
-    fn relocated(&self, nr: u64, want: Want, lay: &impl Fn(&mut Arena) -> [u64; 6]) {
+    fn relocated(&self, nr: u64, want: Want, lay: &dyn Fn(&mut Arena) -> [u64; 6]) {
         let mut home = Arena::new(0xa5);
         let mut call = Call { nr, args: lay(&mut home) };
         let plan = planned(&call);
