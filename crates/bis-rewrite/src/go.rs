@@ -68,7 +68,9 @@ fn base(begins: &[usize], said: u64, section: &Section<'_>) -> Option<usize> {
     let inner = functions.get(1..).filter(|inner| !inner.is_empty())?;
     let room = section.data.len().checked_sub(*last)?;
     let fits = |base: usize, some: &[usize]| {
-        let padded = some.iter().filter(|begin| section.data.get(base + **begin - 1) == Some(&PADDING));
+        let padded = some.iter().filter(|begin| {
+            (base + **begin).checked_sub(1).and_then(|before| section.data.get(before)) == Some(&PADDING)
+        });
         padded.count() * 4 >= some.len() * 3
     };
     let said = said.checked_sub(section.start).and_then(|said| usize::try_from(said).ok());

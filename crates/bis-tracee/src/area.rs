@@ -3,7 +3,8 @@
 //!
 //! The supervisor reads and writes it without a system call. It may do so at any time, also while the task
 //! runs: all words are accessed atomically, and the log is read only up to a position that the hooks have
-//! published, while the task is stopped.
+//! published: while the task is stopped, or, of a log that was taken and lies there still, where the hooks do
+//! not write meanwhile (`log_rooms.rs`).
 //!
 //! A forked child gets an area of its own in the same file, behind the others: its parent's mapping is moved
 //! there, by a call that needs no descriptor (the child may have none left), and one instead of three.
@@ -317,7 +318,7 @@ impl Area {
         let places = len.div_ceil(AREA_LEN);
         let place = self.file.take(places)?;
         let (page, len) = (place * (AREA_LEN / PAGE), usize::try_from(len).ok()?);
-        let base = self.mapped_again(page, len).ok()?;
+        let base = self.mapped_again(page, len).inspect_err(|_| self.file.give_back((place, places))).ok()?;
         Some(More { base, len, page, place: (place, places), file: Arc::clone(&self.file) })
     }
 
@@ -568,6 +569,45 @@ mod tests {
 
     fn word(memory: &Memory, offset: u64) -> u64 {
         memory.read_u64(Addr(AREA_BASE + offset)).unwrap()
+    }
+
+    #[test]
+    fn a_long_log_stays_where_it_lies_until_nobody_has_it() {
+        let (mut slot, memory) = image::spawn_stub("bis-area-log").unwrap();
+        let area = Area::make(&mut slot).unwrap();
+        let len = usize::try_from(log_rooms::LONG).unwrap() + 16;
+        let mut written = 0;
+        let mut write = |len: usize| {
+            written += 1;
+            let pos = area.get(state::POS);
+            memory.write(Addr(LOG_BASE + pos), &vec![written; len]).unwrap();
+            area.set(state::POS, pos + len as u64);
+            vec![written; len]
+        };
+        let short = write(100);
+        assert!(area.has_log());
+        assert_eq!(area.take_log(), short);
+        assert!(!area.has_log() && area.get(state::POS) == 0);
+        let (first, wanted) = (write(len), area.take_log());
+        let second_at = area.get(state::POS);
+        assert!(second_at >= len as u64 && area.get(state::SOON) == second_at + log_rooms::LONG);
+        // There are two rooms: the second log is copied as long as the first is held.
+        let second = write(len);
+        assert_eq!(area.take_log(), second);
+        assert_eq!(area.get(state::POS), second_at);
+        let third = write(len);
+        assert_eq!(wanted, first);
+        drop(wanted);
+        let held = area.take_log();
+        assert_eq!((area.get(state::POS), area.get(state::END)), (0, second_at));
+        let _ = write(len);
+        drop(area.take_log());
+        // It outlives the area.
+        drop(area);
+        assert_eq!(held, third);
+        let tid = slot.take().unwrap().tid();
+        sys::kill(tid, bis_trace::types::Signal::KILL).unwrap();
+        let _ = task::wait_for(tid);
     }
 
     #[test]

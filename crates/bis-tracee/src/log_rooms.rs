@@ -10,6 +10,7 @@ use std::{
 };
 
 use bis_agent::hooks::LOG_LEN;
+use bis_trace::types::PAGE;
 
 /// A log that is longer than this, in bytes, is taken at once: what stays in the caches is written and copied
 /// faster, and each time that a log is taken costs a stop.
@@ -18,6 +19,7 @@ pub const LONG: u64 = 0x6_0000;
 /// From one room to the next, in bytes. A call that is begun just before its log is long has the rest, and
 /// what lies behind that if nobody has it.
 const PITCH: u64 = LONG + 0x8000;
+const _: () = assert!(PITCH.is_multiple_of(PAGE) && PITCH <= LOG_LEN);
 
 /// Room for a log: offsets within that for all logs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,7 +114,8 @@ mod tests {
         };
         let (mut rooms, mut room, mut held) = (Rooms::default(), Room::FIRST, Vec::new());
         for _ in 0..10_000 {
-            assert!(room.soon <= room.end && room.end <= LOG_LEN);
+            // Calls without memory do not ask for room.
+            assert!(room.soon + (PITCH - LONG) <= room.end && room.end <= LOG_LEN);
             let log = room.start..room.soon + 1 + next(room.end - room.soon);
             assert!(
                 held.iter()

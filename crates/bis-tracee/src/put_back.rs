@@ -4,7 +4,8 @@
 //! From outside, the kernel looks up and copies each page of the process for us to compare, and looks up
 //! those again that are written. The process itself needs neither, so half of the work is left: to read what
 //! memory is to hold, from a copy of the process, into [`Room`]s that the process and we have mapped. While
-//! it works on one room, others are filled.
+//! it works on one room, others are filled. Where the copy can have the rooms mapped as well, it fills them
+//! itself ([`Rooms::of_both`]), and the kernel looks up no page for anybody.
 
 use std::{fmt, fs::File, io, mem, ops::Range, os::fd::AsRawFd as _, ptr, sync::Arc};
 
@@ -227,8 +228,8 @@ impl Room {
         usize::try_from(count) == Ok(len)
     }
 
-    /// The same by a copy of the process, in whose name calls are made with `from`, and which has the room
-    /// mapped where the process has it: it begins to. False: it cannot be done.
+    /// The same by a copy of the process that has the room mapped, too, and in whose name calls are made with
+    /// `from`: it begins to. False: it cannot be done.
     ///
     /// # Errors
     /// [`TraceeError::Died`] where it has ended.
@@ -344,13 +345,11 @@ impl Room {
         // The notes are in the order of the parts, which lie one behind the other in the room.
         let (mut parts, mut at) = (self.parts.iter().peekable(), self.layout.content_at());
         for piece in in_pieces(&notes, gap) {
-            while let Some(part) = parts.next_if(|part| part.end <= piece.start) {
+            let is_elsewhere = |part: &&Range<Addr>| piece.start < part.start || part.end < piece.end;
+            while let Some(part) = parts.next_if(is_elsewhere) {
                 at += part.end - part.start;
             }
-            let Some(part) = parts.peek().filter(|part| part.start <= piece.start && piece.end <= part.end)
-            else {
-                continue;
-            };
+            let part = parts.peek().unwrap_or_else(|| panic!("{piece:?} is noted, and is in no part"));
             let mut data = vec![0; usize::try_from(piece.end - piece.start).unwrap_or(0)];
             let from = self.place(at + (piece.start - part.start));
             // SAFETY: the piece is within a part, whose bytes are in the room from `at` on.

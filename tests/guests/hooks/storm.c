@@ -35,11 +35,12 @@ int main(void) {
   CHECK(pipe(done) == 0);
   pid_t child = fork();
   if (child == 0) {
-    struct timespec pause = {0, 30000};
     char c;
     close(done[1]);
     CHECK(fcntl(done[0], F_SETFL, O_NONBLOCK) == 0);
-    for (int i = 0; read(done[0], &c, 1) == -1 && i < 3000; i++) {
+    for (int i = 0; read(done[0], &c, 1) == -1 && i < 100000; i++) {
+      // Ever slower, so that where a handler takes longer than that, the program comes to its calls all the same.
+      struct timespec pause = {0, 30000 + i * 100};
       CHECK(kill(pid, i & 1 ? SIGUSR1 : SIGUSR2) == 0);
       nanosleep(&pause, NULL);
     }

@@ -1,5 +1,5 @@
-//! What memory is to hold again, put back by the process itself, while other threads read more of it from the
-//! shadow.
+//! What memory is to hold again, put back by the process itself, while the shadow copies more of its own for
+//! it, or other threads read that from the shadow.
 
 use std::{
     io,
