@@ -26,6 +26,7 @@ use bis_tracee::{
 };
 
 use crate::{
+    crew::with_slot,
     domain::Domain,
     error::{RecordError, Result},
     session::Session,
@@ -281,7 +282,7 @@ impl Domain {
         let mut domain = Domain::new(session, id, memory, space, task, core);
         let mut outcome = Outcome { regs, xstate, effects, writes, ..Outcome::default() };
         say_ours(prepared.vdso.as_ref(), &mut outcome);
-        domain.with_slot(tid, |domain, slot| domain.begin_hooks(slot, started.places(), &mut outcome))?;
+        with_slot(&mut domain, tid, |domain, slot| domain.begin_hooks(slot, started.places(), &mut outcome))?;
         domain.settle_on_core(tid);
         domain.patch_image(tid, (&mappings, &files), &mut outcome)?;
         domain.patch_vdso(tid, prepared.vdso.as_ref(), &mut outcome)?;
@@ -289,7 +290,7 @@ impl Domain {
         // Where it could not be taken back before the exec, it is too high by what the old image had of ours.
         domain.renew_limit(tid)?;
         let Started { path, argv, envp, cwd } = started;
-        domain.start(ppid, Base::Exec { path, argv, envp, cwd }, outcome)?;
+        domain.recorder().start(ppid, Base::Exec { path, argv, envp, cwd }, outcome)?;
         Ok(domain)
     }
 

@@ -1,5 +1,5 @@
 //! What is done about a birth: a task has made another one (clone, fork, vfork), or has a new address space
-//! (exec). Here it is decided; `process.rs` carries it out.
+//! (exec). Here it is decided; `born.rs` carries it out.
 
 use bis_tracee::Status;
 

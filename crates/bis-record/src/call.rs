@@ -28,8 +28,10 @@ use crate::{
         finish::{EINTR, RESTARTS},
         is_vsyscall, reads_much_of_a_file, steps,
     },
+    crew::{Crew, with_slot},
     domain::Domain,
     error::{RecordError, Result},
+    events::Recorder,
     slow::PageHashes,
     space::{self, Room},
     task::InCall,
@@ -125,7 +127,7 @@ impl Domain {
         if self.is_interrupted_first(tid, &call, &entry, vsyscall)? {
             return Ok(());
         }
-        if !vsyscall && self.change_text(tid, &call, &entry)? {
+        if !vsyscall && self.recorder().change_text(tid, &call, &entry)? {
             return Ok(());
         }
         let sums = self.sums(tid)?;
@@ -160,23 +162,6 @@ impl Domain {
                 self.not_made(tid, state, result)
             }
         }
-    }
-
-    /// At the entry of a call: its text counts from here on, or no longer, if that is due. True: the call is
-    /// undone.
-    fn change_text(&mut self, tid: Tid, call: &Call, entry: &Registers) -> Result<bool> {
-        let begins = self.wants_dense(tid, call);
-        if !begins && !self.wants_sparse(call) {
-            return Ok(false);
-        }
-        if begins {
-            // What was not told of does not count.
-            let begun = self.begin_dense(tid, call.nr, entry);
-            begun.inspect_err(|_| self.space.patches_mut().dense.is_on = false)?;
-        } else {
-            self.end_dense(tid, call.nr, entry)?;
-        }
-        Ok(true)
     }
 
     /// The kernel makes a call again that was interrupted, perhaps as restart_syscall.
@@ -278,14 +263,6 @@ impl Domain {
         Ok(Some((call, row, state)))
     }
 
-    /// May the call that the task is in wait for others?
-    fn blocks(&mut self, tid: Tid, call: &Call) -> Result<bool> {
-        let state = self.call(tid)?;
-        let handler = state.handler;
-        let waits = may_block(call) && !reads_much_of_a_file(tid, call, &state.plan);
-        Ok(waits || self.waits_for_others(handler, call))
-    }
-
     /// What special calls do before they are made, and what is to be done with the call then.
     fn enter_special(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         if let Some(entry) = self.enter_ended(tid, call)? {
@@ -362,7 +339,7 @@ impl Domain {
                     self.session.stdio.unlock(echo, self.id);
                 }
                 self.task(tid)?.call = None;
-                self.with_slot(tid, |domain, slot| domain.space.scratch_mut().map(slot, tid, base, len))?;
+                with_slot(self, tid, |domain, slot| domain.space.scratch_mut().map(slot, tid, base, len))?;
                 self.undo(tid, &told)?;
                 Ok(false)
             }
@@ -401,6 +378,35 @@ impl Domain {
             }
             Return::SetBack => self.make_again(tid, (regs.orig_rax, regs.args()), regs),
         }
+    }
+}
+
+impl Recorder<'_> {
+    /// At the entry of a call: its text counts from here on, or no longer, if that is due. True: the call is
+    /// undone.
+    fn change_text(&mut self, tid: Tid, call: &Call, entry: &Registers) -> Result<bool> {
+        let begins = self.wants_dense(tid, call);
+        if !begins && !self.wants_sparse(call) {
+            return Ok(false);
+        }
+        if begins {
+            // What was not told of does not count.
+            let begun = self.begin_dense(tid, call.nr, entry);
+            begun.inspect_err(|_| self.space.patches_mut().dense.is_on = false)?;
+        } else {
+            self.end_dense(tid, call.nr, entry)?;
+        }
+        Ok(true)
+    }
+}
+
+impl Crew {
+    /// May the call that the task is in wait for others?
+    fn blocks(&mut self, tid: Tid, call: &Call) -> Result<bool> {
+        let state = self.call(tid)?;
+        let handler = state.handler;
+        let waits = may_block(call) && !reads_much_of_a_file(tid, call, &state.plan);
+        Ok(waits || self.waits_for_others(handler, call))
     }
 }
 

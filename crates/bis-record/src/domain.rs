@@ -4,13 +4,17 @@
 //! time. Tasks that wait in the kernel are not counted; what they report is looked at only when nobody runs,
 //! so an event's effects on memory have a place in the order of events.
 //!
-//! This file names the parts that a domain is made of, and says how they are reached. It decides nothing, and
-//! calls none of the files that do. The loop that runs a domain is in `schedule.rs`; what a stop of a task
-//! means, in `reports.rs`, which names the files that deal with it.
+//! A domain is made of four things that lie in each other, and each finds what is below it as if it were its
+//! own: the tasks (a [`Crew`]), the address space with our hooks (a [`Process`]), the events (a
+//! [`Recorder`], which is made of the parts when it is wanted), and around them what only policies know:
+//! turns, tokens, chaos, pauses. So the type that a method is written for says what it may know.
+//!
+//! This file names the parts, and says how they are reached. It decides nothing, and calls none of the files
+//! that do. The loop that runs a domain is in `schedule.rs`; what a stop of a task means, in `reports.rs`,
+//! which names the files that deal with it.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    mem,
+    ops::{Deref, DerefMut},
     sync::Arc,
     time::Duration,
 };
@@ -19,35 +23,35 @@ use bis_trace::{
     event::{EventKind, RangeSum},
     types::{DomainId, EventSeq, Tid},
 };
-use bis_tracee::{Memory, Status, Stopped, siginfo::SigInfo};
+use bis_tracee::Memory;
 
 use crate::{
     calls::ShownText,
     chaos::Mood,
     checkpoints::held::Checkpoints,
-    error::{RecordError, Result},
+    crew::Crew,
+    error::Result,
     events::{Journal, Recorder},
     guided::Guided,
-    hooks::{Hooks, watch::Watched},
     places::surroundings::Surroundings,
+    process::Process,
     session::Session,
-    signals::asked::Asked,
     space::AddressSpace,
-    task::{Handle, InCall, Task},
+    task::Task,
     tokens::Tokens,
     turns::Turns,
 };
 
 pub struct Domain {
-    pub session: Arc<Session>,
-    pub id: DomainId,
-    pub memory: Memory,
+    pub process: Process,
     pub journal: Journal,
-    pub tasks: BTreeMap<Tid, Task>,
-    /// The domain's first task, under whose name events of the domain itself go.
-    pub first_tid: Tid,
+    /// What the program has kept of itself.
+    pub checkpoints: Checkpoints,
+    /// None: nobody says how far it goes on.
+    pub guided: Option<Guided>,
     /// Whose turn it is.
     pub turns: Turns,
+    pub tokens: Tokens,
     /// Its tokens are given back at once if somebody wants them: its task only spins.
     pub gives_up: bool,
     /// With chaos: who gets no turn.
@@ -56,18 +60,8 @@ pub struct Domain {
     pub creeps: bool,
     /// With chaos: who was asked to stop last, and how long it had had the processor then.
     pub had_run: Option<(Tid, Duration)>,
-    /// What the watch thread knows of the domain.
-    pub watched: Arc<Watched>,
-    pub tokens: Tokens,
-    pub space: AddressSpace,
-    /// What the program has kept of itself.
-    pub checkpoints: Checkpoints,
-    /// None: nobody says how far it goes on.
-    pub guided: Option<Guided>,
     /// What its tasks are reading of address spaces.
     pub shown: Vec<ShownText>,
-    /// None: every call is traced.
-    pub hooks: Option<Hooks>,
     /// What memory held where a task was last paused.
     pub surroundings: Surroundings,
     /// Whose memory was last looked at for them, and how long it had had the processor then.
@@ -75,54 +69,56 @@ pub struct Domain {
     /// A task and the number of the domain's events when it had no good place first, and how long it had had
     /// the processor then.
     pub opaque: Option<((Tid, u64), Duration)>,
-    /// Signals that look as if an instruction had raised them, but were sent or wait already.
-    pub queued_faults: Vec<SigInfo>,
-    /// What /proc said last of what a signal would do.
-    pub asked: Option<Asked>,
-    /// The slot of `session.cores` that this domain is pinned to.
-    pub core: usize,
-    /// Reports of tasks that we have not been told of yet.
-    pub early: HashMap<Tid, Status>,
-    /// Leaders that ended before their threads: the kernel reports them last.
-    pub zombies: HashSet<Tid>,
+}
+
+impl Deref for Domain {
+    type Target = Process;
+
+    fn deref(&self) -> &Process {
+        &self.process
+    }
+}
+
+impl DerefMut for Domain {
+    fn deref_mut(&mut self) -> &mut Process {
+        &mut self.process
+    }
+}
+
+impl AsMut<Crew> for Domain {
+    fn as_mut(&mut self) -> &mut Crew {
+        &mut self.process.crew
+    }
 }
 
 impl Domain {
-    // --- tasks
-
-    pub fn task(&mut self, tid: Tid) -> Result<&mut Task> {
-        self.tasks.get_mut(&tid).ok_or_else(|| RecordError::Bug { tid, what: "an unknown task".into() })
-    }
-
-    pub fn call(&mut self, tid: Tid) -> Result<&mut InCall> {
-        let call = self.task(tid)?.call.as_mut();
-        call.ok_or_else(|| RecordError::Bug { tid, what: "no call is in progress".into() })
-    }
-
-    /// The stopped task. Only while its report is handled or it is ready.
-    pub fn stopped(&mut self, tid: Tid) -> Result<&mut Stopped> {
-        match &mut self.task(tid)?.handle {
-            Handle::Stopped(stopped) => Ok(stopped),
-            other => Err(RecordError::Bug { tid, what: format!("the task is not stopped: {other:?}") }),
+    /// Of one task, which nothing has happened to yet.
+    pub fn new(
+        session: &Arc<Session>,
+        id: DomainId,
+        memory: Memory,
+        space: AddressSpace,
+        task: Task,
+        core: usize,
+    ) -> Domain {
+        let turns = Turns::new(task.tid, session.options.slice);
+        let crew = Crew::new(session, id, memory, task, core);
+        Domain {
+            process: Process { crew, space, hooks: None },
+            journal: Journal::new(session.writer.stream(id), session.began),
+            checkpoints: Checkpoints::default(),
+            guided: None,
+            turns,
+            tokens: Tokens::default(),
+            gives_up: false,
+            mood: Mood::default(),
+            creeps: false,
+            had_run: None,
+            shown: Vec::new(),
+            surroundings: Surroundings::default(),
+            looked_at: None,
+            opaque: None,
         }
-    }
-
-    /// Runs `use_it` with the stopped task in a slot, as remote calls want it.
-    pub fn with_slot<T>(
-        &mut self,
-        tid: Tid,
-        use_it: impl FnOnce(&mut Domain, &mut Option<Stopped>) -> Result<T>,
-    ) -> Result<T> {
-        let handle = mem::replace(&mut self.task(tid)?.handle, Handle::Taken);
-        let Handle::Stopped(stopped) = handle else {
-            return Err(RecordError::Bug { tid, what: format!("the task is not stopped: {handle:?}") });
-        };
-        let mut slot = Some(stopped);
-        let result = use_it(self, &mut slot);
-        if let (Some(stopped), Some(task)) = (slot, self.tasks.get_mut(&tid)) {
-            task.handle = Handle::Stopped(stopped);
-        }
-        result
     }
 
     /// Can nobody else run while the domain's task waits in the kernel: no other task, and no domain that
@@ -141,29 +137,21 @@ impl Domain {
     /// What writes the domain's events.
     pub fn recorder(&mut self) -> Recorder<'_> {
         Recorder {
-            id: self.id,
-            session: &self.session,
+            process: &mut self.process,
             journal: &mut self.journal,
-            memory: &self.memory,
-            tasks: &mut self.tasks,
-            space: &mut self.space,
-            hooks: &mut self.hooks,
-            watched: &self.watched,
             checkpoints: &mut self.checkpoints,
+            guided: &mut self.guided,
         }
     }
 
     /// Writes an event without checksums.
     pub fn event(&mut self, tid: Tid, kind: EventKind) -> Result<()> {
-        self.event_with(tid, kind, Vec::new())
+        self.recorder().event(tid, kind)
     }
 
     /// Writes an event with the checksums of memory before it.
     pub fn event_with(&mut self, tid: Tid, kind: EventKind, sums: Vec<RangeSum>) -> Result<()> {
-        if let (Some(guided), EventKind::Signal(_)) = (&mut self.guided, &kind) {
-            guided.is_to_hear();
-        }
-        self.recorder().event(tid, kind, sums)
+        self.recorder().event_with(tid, kind, sums)
     }
 
     pub fn event_at(&mut self, seq: EventSeq, tid: Tid, kind: EventKind, sums: Vec<RangeSum>) -> Result<()> {

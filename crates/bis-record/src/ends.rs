@@ -77,7 +77,7 @@ impl Domain {
                     break;
                 }
                 match tracee_task::wait_any(false) {
-                    Ok(Some((other, status))) => self.note(other, status),
+                    Ok(Some((other, status))) => self.recorder().note(other, status),
                     Ok(None) => thread::yield_now(),
                     Err(source) => return Err(RecordError::Os { what: "wait for a task", source }),
                 }
@@ -120,7 +120,7 @@ impl Domain {
                 }
                 other => other,
             },
-            None => self.announce_child(tid),
+            None => self.recorder().announce_child(tid),
         }
     }
 }

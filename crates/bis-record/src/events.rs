@@ -10,7 +10,12 @@
 //! domain's clock is closed where there is text now that nothing is known of. Calls in progress are events,
 //! too, as soon as others may come before their return ([`Recorder::write_entries`]).
 
-use std::{collections::BTreeMap, mem, ops::Range, thread, time::Instant};
+use std::{
+    mem,
+    ops::{Deref, DerefMut, Range},
+    thread,
+    time::Instant,
+};
 
 use bis_agent::{
     OURS,
@@ -20,19 +25,20 @@ use bis_syscalls::Dir;
 use bis_trace::{
     StreamWriter,
     event::{Event, EventKind, Lapse, MemWrite, Outcome, PausePlace, RangeSum, SignalPoint},
-    types::{Addr, DomainId, EventSeq, Registers, Tid},
+    types::{Addr, EventSeq, Registers, Tid},
 };
-use bis_tracee::{Memory, balance, checksum, maps, xsave};
+use bis_tracee::{balance, checksum, maps, xsave};
 
 use crate::{
     Checksum,
     checkpoints::held::Checkpoints,
+    crew::Crew,
     error::{RecordError, Result},
-    hooks::{Hooks, clock, counter, plain, watch::Watched},
+    guided::Guided,
+    hooks::{clock, counter, plain},
     places::surroundings::saved_states,
-    session::Session,
-    space::AddressSpace,
-    task::{Handle, Task, stack_pointer, stack_pointers},
+    process::Process,
+    task::{Handle, stack_pointer, stack_pointers},
 };
 
 const NR_FUTEX: u64 = 202;
@@ -143,22 +149,45 @@ fn contents(log: &[u8]) -> Vec<Range<usize>> {
     found.collect()
 }
 
-/// Writes a domain's events.
+/// Writes a domain's events: the process, and what is told of it.
 pub struct Recorder<'a> {
-    pub id: DomainId,
-    pub session: &'a Session,
+    pub process: &'a mut Process,
     pub journal: &'a mut Journal,
-    pub memory: &'a Memory,
-    pub tasks: &'a mut BTreeMap<Tid, Task>,
-    pub space: &'a mut AddressSpace,
-    pub hooks: &'a mut Option<Hooks>,
-    pub watched: &'a Watched,
     pub checkpoints: &'a mut Checkpoints,
+    pub guided: &'a mut Option<Guided>,
+}
+
+impl Deref for Recorder<'_> {
+    type Target = Process;
+
+    fn deref(&self) -> &Process {
+        self.process
+    }
+}
+
+impl DerefMut for Recorder<'_> {
+    fn deref_mut(&mut self) -> &mut Process {
+        self.process
+    }
+}
+
+impl AsMut<Crew> for Recorder<'_> {
+    fn as_mut(&mut self) -> &mut Crew {
+        &mut self.process.crew
+    }
 }
 
 impl Recorder<'_> {
-    /// Writes an event with the next number.
-    pub fn event(&mut self, tid: Tid, kind: EventKind, sums: Vec<RangeSum>) -> Result<()> {
+    /// Writes an event without checksums.
+    pub fn event(&mut self, tid: Tid, kind: EventKind) -> Result<()> {
+        self.event_with(tid, kind, Vec::new())
+    }
+
+    /// Writes an event with the checksums of memory before it.
+    pub fn event_with(&mut self, tid: Tid, kind: EventKind, sums: Vec<RangeSum>) -> Result<()> {
+        if let (Some(guided), EventKind::Signal(_)) = (&mut self.guided, &kind) {
+            guided.is_to_hear();
+        }
         self.drain(tid)?;
         let seq = self.session.writer.next_seq();
         self.push(seq, tid, kind, sums)
@@ -215,13 +244,14 @@ impl Recorder<'_> {
         self.journal.last_seq = seq;
         let lapse = self.journal.lapse();
         let event = Event { seq, tid, kind, ticks, sums, lapse };
-        if let Some(hooks) = &self.hooks {
-            plain::follow(&hooks.area, &event, self.space);
+        let Process { crew, space, hooks } = &mut *self.process;
+        if let Some(hooks) = hooks {
+            plain::follow(&hooks.area, &event, space);
         }
-        if let Some(hooks) = &self.hooks
-            && clock::loses_text(&event, self.space)
+        if let Some(hooks) = hooks
+            && clock::loses_text(&event, space)
         {
-            clock::close(self.id, hooks, self.space, "there is executable memory that is no file's");
+            clock::close(crew.id, hooks, space, "there is executable memory that is no file's");
         }
         let content = match &event.kind {
             EventKind::Hooked { log, .. } => contents(log),
@@ -232,13 +262,14 @@ impl Recorder<'_> {
 
     /// The steps that have led a task to an event that is about to be written.
     fn keep_steps(&mut self, tid: Tid, seq: EventSeq, kind: &EventKind) -> Result<()> {
-        let Some(writer) = &self.session.steps else { return Ok(()) };
-        let Some(task) = self.tasks.get_mut(&tid).filter(|_| !matches!(kind, EventKind::Token { .. })) else {
+        let Crew { session, tasks, id, .. } = &mut self.process.crew;
+        let Some(writer) = &session.steps else { return Ok(()) };
+        let Some(task) = tasks.get_mut(&tid).filter(|_| !matches!(kind, EventKind::Token { .. })) else {
             return Ok(());
         };
         let stretch = task.steps.take();
         if !stretch.is_empty() {
-            writer.push(self.id, tid, seq, &stretch)?;
+            writer.push(*id, tid, seq, &stretch)?;
         }
         Ok(())
     }
@@ -246,18 +277,19 @@ impl Recorder<'_> {
     /// The number of an event that is about to be written. From here on is counted anew.
     fn number(&mut self, tid: Tid, kind: &EventKind) -> Result<Option<u64>> {
         let is_dense = self.space.patches().dense.is_on;
-        let mut task = self.tasks.get_mut(&tid);
+        let Process { crew, hooks, .. } = &mut *self.process;
+        let mut task = crew.tasks.get_mut(&tid);
         let mut number = None;
         if has_number(kind)
-            && let Some(counter) = counter(self.hooks, is_dense, task.as_deref_mut())
+            && let Some(counter) = counter(hooks, is_dense, task.as_deref_mut())
         {
-            number = Some(counter.read(self.memory)?);
+            number = Some(counter.read(&crew.memory)?);
         }
         if begins_count(kind) {
-            if let Some(counter) = counter(self.hooks, is_dense, task) {
+            if let Some(counter) = counter(hooks, is_dense, task) {
                 counter.begin_anew();
             }
-            if let Some(hooks) = self.hooks.as_mut().filter(|_| is_dense) {
+            if let Some(hooks) = hooks.as_mut().filter(|_| is_dense) {
                 hooks.counts.forget_stop();
             }
         }
@@ -278,12 +310,12 @@ impl Recorder<'_> {
             let before = task.stack_end.replace(now);
             task.left_stack = before.filter(|before| is_away(*before, now)).or(task.left_stack);
         }
-        let mut stacks = stack_pointers(self.tasks);
+        let mut stacks = stack_pointers(&self.tasks);
         // A task that is on another stack now, for a handler or for good, may go on where it has left this
         // one.
         let left = self.tasks.values().filter_map(|task| Some((task.left_stack?, stack_pointer(task)?)));
         stacks.extend(left.filter(|(left, now)| is_away(*left, *now)).map(|(left, _)| left));
-        let saved = xsave::pages(&saved_states(self.memory, &stacks, &mappings));
+        let saved = xsave::pages(&saved_states(&self.memory, &stacks, &mappings));
         stacks.extend(self.space.old_stacks());
         let mut sums = Vec::new();
         // A file that another domain changes shows that at once; the stream says it at the next event's
@@ -306,13 +338,13 @@ impl Recorder<'_> {
             }
             let sum = if top.is_some() { checksum::sum_stack } else { checksum::sum_mapped };
             for (start, len) in xsave::leave_out(vec![(start, mapping.end.saturating_since(start))], &saved) {
-                sums.push(sum(tid, self.memory, &mappings, start, len)?);
+                sums.push(sum(tid, &self.memory, &mappings, start, len)?);
             }
         }
         if checksum == Checksum::All {
             for constant in mappings.iter().filter(|m| checksum::is_constant(m) && !shows(m)) {
                 let len = constant.end - constant.start;
-                sums.push(checksum::sum_mapped(tid, self.memory, &mappings, constant.start, len)?);
+                sums.push(checksum::sum_mapped(tid, &self.memory, &mappings, constant.start, len)?);
             }
         }
         Ok(sums)
@@ -340,7 +372,7 @@ impl Recorder<'_> {
         call.entered = true;
         let ((nr, entry), sums) = (call.told(), mem::take(&mut call.sums));
         let sums = self.write_early_words(tid, nr, entry, sums)?;
-        self.event(tid, EventKind::SyscallEnter { nr, entry }, sums)
+        self.event_with(tid, EventKind::SyscallEnter { nr, entry }, sums)
     }
 
     /// The kernel writes the words of a priority-inheriting futex when it puts a task to sleep on it, not
@@ -373,7 +405,7 @@ impl Recorder<'_> {
         };
         let writes = words.into_iter().map(read).collect();
         let outcome = Box::new(Outcome { regs: entry.before_call(), writes, ..Outcome::default() });
-        self.event(tid, EventKind::Syscall { nr, entry, outcome }, sums)?;
+        self.event_with(tid, EventKind::Syscall { nr, entry, outcome }, sums)?;
         Ok(Vec::new())
     }
 }

@@ -16,8 +16,9 @@ use bis_trace::types::{Addr, Registers, Tid};
 use bis_tracee::{Memory, TraceeError, proc, sys, task};
 
 use crate::{
-    domain::Domain,
     error::RecordError,
+    events::Recorder,
+    process::Process,
     session::Session,
     task::{Handle, Task},
 };
@@ -95,7 +96,7 @@ impl Fault<'_> {
     }
 }
 
-impl Domain {
+impl Recorder<'_> {
     /// The domain cannot be recorded any more: shows it to whoever wants to look.
     pub fn show_fault(&mut self, error: &RecordError) {
         let Some(OnFault(show)) = self.session.options.on_fault.clone() else { return };
@@ -116,13 +117,6 @@ impl Domain {
         }
     }
 
-    /// Where a task stands, in the program's own text; in a hook it stands where it stands.
-    fn standing(&self, task: &Task) -> Option<Standing> {
-        let Handle::Stopped(stopped) = &task.handle else { return None };
-        let (registers, extended) = (stopped.regs().ok()?, stopped.xstate().ok()?);
-        Some(Standing { tid: task.tid, registers: self.own_registers(&registers), extended })
-    }
-
     /// Stops the tasks that run or wait in the kernel, as far as they do.
     fn stop_all(&mut self) {
         let began = Instant::now();
@@ -138,6 +132,15 @@ impl Domain {
                 Err(_) => return,
             }
         }
+    }
+}
+
+impl Process {
+    /// Where a task stands, in the program's own text; in a hook it stands where it stands.
+    fn standing(&self, task: &Task) -> Option<Standing> {
+        let Handle::Stopped(stopped) = &task.handle else { return None };
+        let (registers, extended) = (stopped.regs().ok()?, stopped.xstate().ok()?);
+        Some(Standing { tid: task.tid, registers: self.own_registers(&registers), extended })
     }
 }
 

@@ -38,8 +38,11 @@ use bis_tracee::{
 
 use crate::{
     base::{Started, say_ours},
+    crew::with_slot,
     domain::Domain,
     error::{RecordError, Result},
+    events::Recorder,
+    process::Process,
     session::Session,
     space::{AddressSpace, content_within, open_mapped, stack_floor, stack_limit},
     task::{Task, Traits, Wishes, parent_of},
@@ -286,8 +289,8 @@ impl Domain {
         let Started { path, argv, envp, cwd } = Started::of(pid);
         let auxv = fs::read(proc::path(pid, "auxv")).unwrap_or_default();
         let regs = outcome.regs;
-        domain.start(parent_of(pid), Base::Image { path, argv, envp, cwd, auxv }, outcome)?;
-        domain.tell_waiting(pid, &regs, &waiting)?;
+        domain.recorder().start(parent_of(pid), Base::Image { path, argv, envp, cwd, auxv }, outcome)?;
+        domain.recorder().tell_waiting(pid, &regs, &waiting)?;
         Ok(domain)
     }
 
@@ -316,7 +319,9 @@ impl Domain {
         }
         Ok(waiting)
     }
+}
 
+impl Recorder<'_> {
     /// Tells what this memory holds, which the base has only mapped: in events of the first task, which has
     /// not executed anything. As where a tracer has changed memory, they are signals that leave the task
     /// where it is.
@@ -337,7 +342,9 @@ impl Domain {
         }
         Ok(())
     }
+}
 
+impl Process {
     /// Gives a process that runs already its hooks, where there is room for them, and patches its text: but
     /// not where a thread may come back into the middle of a patch by what it has in memory.
     fn hook_found(
@@ -366,7 +373,7 @@ impl Domain {
         self.space.patches_mut().avoid(avoided.into_iter().collect());
         let executable = proc::executable(pid).unwrap_or_default();
         let folder = proc::link(pid, "cwd").unwrap_or_default();
-        self.with_slot(pid, |domain, slot| domain.begin_hooks(slot, (&executable, &folder), outcome))?;
+        with_slot(self, pid, |domain, slot| domain.begin_hooks(slot, (&executable, &folder), outcome))?;
         self.patch_image(pid, (mappings, &[]), outcome)?;
         self.patch_vdso(pid, vdso, outcome)
     }
@@ -376,7 +383,7 @@ impl Domain {
     fn tell_threads(&mut self, pid: Tid, outcome: &mut Outcome) -> Result<()> {
         let tids: Vec<Tid> = self.tasks.keys().copied().collect();
         for tid in tids {
-            let (regs, xstate) = self.with_slot(tid, |domain, slot| {
+            let (regs, xstate) = with_slot(self, tid, |domain, slot| {
                 let Some(stopped) = slot else {
                     return Err(RecordError::Bug { tid, what: "lost while its image was made".into() });
                 };

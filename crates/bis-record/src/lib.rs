@@ -3,17 +3,19 @@
 //! The way of a program: [`record`] opens the trace and starts a thread for the first domain, which starts
 //! the program under its supervision (`supervise.rs`). Each system call of a task stops at the supervisor,
 //! which looks the call up in the table of `bis-syscalls`, lets it be made, and writes an event of what
-//! changed (`call.rs`; special ones in `calls/`). fork and exec make new domains (`process.rs`), which get
+//! changed (`call.rs`; special ones in `calls/`). fork and exec make new domains (`born.rs`), which get
 //! threads of their own.
 #![forbid(unsafe_code)]
 
 mod base;
 mod births;
+mod born;
 mod call;
 mod calls;
 mod chaos;
 mod checkpoints;
 mod cores;
+mod crew;
 mod domain;
 mod ends;
 mod error;

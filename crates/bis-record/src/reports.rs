@@ -63,7 +63,7 @@ impl Domain {
                     if !matches!(task.report, Some(Status::Exit(_))) {
                         task.handle = Handle::Taken;
                     }
-                    self.announce_child(dead)?;
+                    self.recorder().announce_child(dead)?;
                     self.drop_call(dead);
                     if has_run {
                         // What it has done comes before what others do.

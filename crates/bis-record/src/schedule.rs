@@ -21,8 +21,10 @@ use bis_trace::types::Tid;
 use bis_tracee::{Status, ours, proc::Runnable, task};
 
 use crate::{
+    crew::Crew,
     domain::Domain,
     error::{RecordError, Result},
+    events::Recorder,
     places::PASSED_OVER_MAX,
     seed::Seed,
     task::{InCall, Task},
@@ -40,11 +42,11 @@ impl Domain {
     /// Runs the domain to its end. Returns the seed of the one that its last task goes on in, if it does.
     pub fn run(&mut self) -> Result<Option<Seed>> {
         self.holds_due(self.first_tid)?;
-        self.begin_guided()?;
+        self.recorder().begin_guided()?;
         loop {
             if self.tasks.is_empty() {
                 self.end()?;
-                return self.end_guided().map(|()| None);
+                return self.recorder().end_guided().map(|()| None);
             }
             if self.is_to_stand() {
                 self.stand()?;
@@ -52,13 +54,13 @@ impl Domain {
             }
             self.hear_of_tracers()?;
             if let Some(tid) = self.released() {
-                self.settle(Some(tid))?;
+                self.recorder().settle(Some(tid))?;
                 self.ensure_tokens()?;
                 self.let_released_go(tid)?;
                 continue;
             }
             if let Some(tid) = self.reported() {
-                self.settle(Some(tid))?;
+                self.recorder().settle(Some(tid))?;
                 self.ensure_tokens()?;
                 let next = self.handle(tid)?;
                 if next.is_some() {
@@ -74,7 +76,7 @@ impl Domain {
                 let to_step = self.to_step_for_guide();
                 let comes_first = self.tasks.get(&tid).is_some_and(|task| task.standing.comes_first());
                 let tid = to_step.filter(|_| !comes_first).unwrap_or(tid);
-                self.settle(Some(tid))?;
+                self.recorder().settle(Some(tid))?;
                 self.yield_tokens()?;
                 if to_step == Some(tid) {
                     self.step_for_guide(tid)?;
@@ -124,21 +126,6 @@ impl Domain {
         self.turns.iter().find(has_report)
     }
 
-    /// Before `next` does anything: whatever call another task is in has been entered.
-    fn settle(&mut self, next: Option<Tid>) -> Result<()> {
-        let pending = |tid: &Tid, domain: &Domain| {
-            let call = domain.tasks.get(tid).and_then(|task| task.call.as_ref());
-            Some(*tid) != next && call.is_some_and(|call| !call.entered && !call.silent)
-        };
-        if self.tasks.len() > 1 {
-            let tids: Vec<Tid> = self.tasks.keys().copied().filter(|tid| pending(tid, self)).collect();
-            for tid in tids {
-                self.write_entry(tid)?;
-            }
-        }
-        Ok(())
-    }
-
     /// Collects reports that are there already. If there is none, the task that has just gone into a call
     /// gets a moment to come out again; true if anything was reported.
     fn wait_a_moment(&mut self) -> Result<bool> {
@@ -148,59 +135,15 @@ impl Domain {
         };
         let fresh = front.filter(is_fresh).map(|task| task.tid);
         for moment in 0.. {
-            if self.collect()? {
+            if self.recorder().collect()? {
                 return Ok(true);
             }
             let Some(fresh) = fresh.filter(|_| moment < MOMENTS) else { return Ok(false) };
             if !self.session.cores.yield_now() {
-                return self.sleep_a_moment(fresh);
+                return self.recorder().sleep_a_moment(fresh);
             }
         }
         Ok(false)
-    }
-
-    /// Takes down what has been reported already; true: something has.
-    fn collect(&mut self) -> Result<bool> {
-        let mut any = false;
-        loop {
-            match task::wait_any(false) {
-                Ok(Some((tid, status))) => {
-                    self.note(tid, status);
-                    any = true;
-                }
-                Ok(None) => return Ok(any),
-                Err(source) => return Err(RecordError::Os { what: "wait for a task", source }),
-            }
-        }
-    }
-
-    /// Sleeps until a task reports, or the one that has just gone into a call sleeps in it. True: something
-    /// was reported.
-    fn sleep_a_moment(&mut self, fresh: Tid) -> Result<bool> {
-        let wait = || {
-            let mut state = None;
-            for _ in 0..SHORT_SLEEPS {
-                match task::wait_any(true) {
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    other => return other,
-                }
-                let state = state.get_or_insert_with(|| Runnable::of(fresh).ok());
-                if !state.as_ref().is_some_and(Runnable::is_so) {
-                    break;
-                }
-            }
-            Ok(None)
-        };
-        match ours::kicked_every(MOMENT, wait) {
-            Some(Ok(Some((tid, status)))) => {
-                self.note(tid, status);
-                self.collect()?;
-                Ok(true)
-            }
-            // It counts as blocked where there is no such timer.
-            Some(Ok(None)) | None => Ok(false),
-            Some(Err(source)) => Err(RecordError::Os { what: "wait for a task", source }),
-        }
     }
 
     /// The task that is to run: of the most urgent ready ones, the first in the order.
@@ -230,17 +173,6 @@ impl Domain {
         let drawn = candidates.get(chaos.next(candidates.len())).copied().unwrap_or(first);
         self.turns.give(drawn, &candidates, chaos.turn(), now);
         Some(drawn)
-    }
-
-    /// Does a task execute a program whose memory another process goes on with, and in which the kernel
-    /// writes something for it on its way? That is in order only if nobody goes on meanwhile.
-    fn is_execing_beside_others(&self) -> bool {
-        let writes = |task: &Task| !task.clear_tid.is_null() || !task.at_exec.is_empty();
-        let is_in_exec = |call: &InCall| matches!(call.handler, Some(Handler::Execve | Handler::Execveat));
-        let execs = |task: &&Task| {
-            task.report.is_none() && task.call.as_ref().is_some_and(is_in_exec) && writes(task)
-        };
-        self.tasks.values().find(execs).is_some_and(|task| self.tasks.values().any(|it| it.pid != task.pid))
     }
 
     /// The tasks that may have the next turn: the most urgent ready ones, in their order.
@@ -301,8 +233,9 @@ impl Domain {
 
     /// Draws anew, when its time has come, who is starved; and for tasks that begin, whether they are held.
     pub fn change_mood(&mut self) {
-        let Some(chaos) = &self.session.chaos else { return };
-        for task in self.tasks.values_mut() {
+        let Crew { session, tasks, .. } = &mut self.process.crew;
+        let Some(chaos) = &session.chaos else { return };
+        for task in tasks.values_mut() {
             if mem::take(&mut task.is_new) {
                 task.hold = chaos.hold_at_birth();
             }
@@ -310,9 +243,83 @@ impl Domain {
         if !self.mood.is_over() {
             return;
         }
-        let (victim, time) = chaos.mood(self.tasks.len());
-        let victim = victim.and_then(|(index, hard)| Some((*self.tasks.keys().nth(index)?, hard)));
+        let (victim, time) = chaos.mood(tasks.len());
+        let victim = victim.and_then(|(index, hard)| Some((*tasks.keys().nth(index)?, hard)));
         self.mood.begin(victim, time);
+    }
+}
+
+impl Recorder<'_> {
+    /// Before `next` does anything: whatever call another task is in has been entered.
+    fn settle(&mut self, next: Option<Tid>) -> Result<()> {
+        let pending = |tid: &Tid, domain: &Recorder| {
+            let call = domain.tasks.get(tid).and_then(|task| task.call.as_ref());
+            Some(*tid) != next && call.is_some_and(|call| !call.entered && !call.silent)
+        };
+        if self.tasks.len() > 1 {
+            let tids: Vec<Tid> = self.tasks.keys().copied().filter(|tid| pending(tid, self)).collect();
+            for tid in tids {
+                self.write_entry(tid)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes down what has been reported already; true: something has.
+    fn collect(&mut self) -> Result<bool> {
+        let mut any = false;
+        loop {
+            match task::wait_any(false) {
+                Ok(Some((tid, status))) => {
+                    self.note(tid, status);
+                    any = true;
+                }
+                Ok(None) => return Ok(any),
+                Err(source) => return Err(RecordError::Os { what: "wait for a task", source }),
+            }
+        }
+    }
+
+    /// Sleeps until a task reports, or the one that has just gone into a call sleeps in it. True: something
+    /// was reported.
+    fn sleep_a_moment(&mut self, fresh: Tid) -> Result<bool> {
+        let wait = || {
+            let mut state = None;
+            for _ in 0..SHORT_SLEEPS {
+                match task::wait_any(true) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    other => return other,
+                }
+                let state = state.get_or_insert_with(|| Runnable::of(fresh).ok());
+                if !state.as_ref().is_some_and(Runnable::is_so) {
+                    break;
+                }
+            }
+            Ok(None)
+        };
+        match ours::kicked_every(MOMENT, wait) {
+            Some(Ok(Some((tid, status)))) => {
+                self.note(tid, status);
+                self.collect()?;
+                Ok(true)
+            }
+            // It counts as blocked where there is no such timer.
+            Some(Ok(None)) | None => Ok(false),
+            Some(Err(source)) => Err(RecordError::Os { what: "wait for a task", source }),
+        }
+    }
+}
+
+impl Crew {
+    /// Does a task execute a program whose memory another process goes on with, and in which the kernel
+    /// writes something for it on its way? That is in order only if nobody goes on meanwhile.
+    fn is_execing_beside_others(&self) -> bool {
+        let writes = |task: &Task| !task.clear_tid.is_null() || !task.at_exec.is_empty();
+        let is_in_exec = |call: &InCall| matches!(call.handler, Some(Handler::Execve | Handler::Execveat));
+        let execs = |task: &&Task| {
+            task.report.is_none() && task.call.as_ref().is_some_and(is_in_exec) && writes(task)
+        };
+        self.tasks.values().find(execs).is_some_and(|task| self.tasks.values().any(|it| it.pid != task.pid))
     }
 }
 

@@ -16,6 +16,7 @@ use bis_tracee::{Memory, TraceeError, handover::Parked, ours};
 
 use crate::{
     calls::Fork,
+    crew::with_slot,
     domain::Domain,
     error::Result,
     found::ParkedImage,
@@ -99,12 +100,12 @@ impl Fork {
             watched.seat.stay();
         }
         if let Some(hooks) = hooks {
-            match domain.with_slot(tid, |domain, slot| domain.inherit_hooks(slot, hooks)) {
+            match with_slot(&mut domain, tid, |domain, slot| domain.inherit_hooks(slot, hooks)) {
                 Err(error) if error.is_death_of(tid) => return none(),
                 other => other?,
             }
         }
-        domain.start(ppid, Base::Fork { parent, at }, outcome)?;
+        domain.recorder().start(ppid, Base::Fork { parent, at }, outcome)?;
         Ok(Some(domain))
     }
 }

@@ -41,7 +41,7 @@ use bis_tracee::{
     siginfo::{Disposition, SigInfo},
 };
 
-use crate::{domain::Domain, error::Result, traced::Told};
+use crate::{crew::Crew, domain::Domain, error::Result, events::Recorder, process::Process, traced::Told};
 use answers::{Answer, Arrival};
 
 /// Has a task not moved between these? The kernel's note of the call that it was in does not matter.
@@ -69,8 +69,8 @@ impl Domain {
             None => false,
         };
         let in_call = self.task(tid)?.call.is_some();
-        let real = self.take_carried(tid, &info, in_call || is_expected)?;
-        let is_due = real.is_some() && self.disposition(tid, signal)? != Disposition::Handler;
+        let real = self.recorder().take_carried(tid, &info, in_call || is_expected)?;
+        let is_due = real.is_some() && self.recorder().disposition(tid, signal)? != Disposition::Handler;
         let info = real.unwrap_or(info);
         if self.is_carrier(tid, &info) {
             // It was overtaken; what it was sent for still waits in the stash.
@@ -97,26 +97,10 @@ impl Domain {
             info
         };
         let signal = info.signal();
-        let disposition = self.disposition(tid, signal)?;
+        let disposition = self.recorder().disposition(tid, signal)?;
         let answer = arrival.answer(disposition);
         tracing::debug!(domain = %self.id, %tid, %signal, ?disposition, ?answer, "signal");
         self.answer(tid, info, answer, place.filter(|_| is_expected))
-    }
-
-    /// The signal itself in the place of the one that was sent to bring it: one that had come while a hook
-    /// waited in this call, or when it would have found a handler. None: `info` is no such signal, or its
-    /// place is not here.
-    fn take_carried(&mut self, tid: Tid, info: &SigInfo, is_told: bool) -> Result<Option<SigInfo>> {
-        let signal = info.signal();
-        let at = self.task(tid)?.stash.iter().position(|other| other.signal() == signal);
-        // Where it has interrupted a call that is never made again, that call's event is written: the handler
-        // comes right after it.
-        let due = is_told || self.kernels_disposition(tid, signal) != Disposition::Handler;
-        let Some(at) = at.filter(|_| self.is_carrier(tid, info) && due) else { return Ok(None) };
-        let Some(real) = self.task(tid)?.stash.remove(at) else { return Ok(None) };
-        self.stopped(tid)?.set_siginfo(&real.0)?;
-        self.task(tid)?.carries = None;
-        Ok(Some(real))
     }
 
     /// Does what is to be done about a signal. `place`: it was expected where the task has these registers.
@@ -159,13 +143,6 @@ impl Domain {
         Ok(())
     }
 
-    /// Has a timer fired again before the handler of its signal, or of another, has returned? Then it waits,
-    /// so that the program itself comes on between two handlers, however slow we are: it is delivered at the
-    /// next call, or a few milliseconds later.
-    fn is_storm(&mut self, tid: Tid, info: &SigInfo) -> Result<bool> {
-        Ok(info.is_of_timer() && self.task(tid)?.has_returned)
-    }
-
     /// The task's own instruction raised a signal.
     fn fault(&mut self, tid: Tid, info: &SigInfo) -> Result<()> {
         let signal = info.signal();
@@ -191,13 +168,13 @@ impl Domain {
             self.instruction_is_over(tid);
             return self.event(tid, EventKind::Instruction { insn, before, after });
         }
-        if signal == Signal::SEGV && self.unguard(tid, info, &before)? {
+        if signal == Signal::SEGV && self.recorder().unguard(tid, info, &before)? {
             return Ok(());
         }
         if self.tell_fault(tid, info, &before)? {
             return Ok(());
         }
-        if self.kernels_disposition(tid, signal) == Disposition::Handler {
+        if self.recorder().kernels_disposition(tid, signal) == Disposition::Handler {
             return self.deliver(tid, info, SignalPoint::Fault);
         }
         let pid = self.task(tid)?.pid;
@@ -206,11 +183,40 @@ impl Domain {
         }
         self.fatal(tid, info, SignalPoint::Fault)
     }
+}
 
+impl Recorder<'_> {
+    /// The signal itself in the place of the one that was sent to bring it: one that had come while a hook
+    /// waited in this call, or when it would have found a handler. None: `info` is no such signal, or its
+    /// place is not here.
+    fn take_carried(&mut self, tid: Tid, info: &SigInfo, is_told: bool) -> Result<Option<SigInfo>> {
+        let signal = info.signal();
+        let at = self.task(tid)?.stash.iter().position(|other| other.signal() == signal);
+        // Where it has interrupted a call that is never made again, that call's event is written: the handler
+        // comes right after it.
+        let due = is_told || self.kernels_disposition(tid, signal) != Disposition::Handler;
+        let Some(at) = at.filter(|_| self.is_carrier(tid, info) && due) else { return Ok(None) };
+        let Some(real) = self.task(tid)?.stash.remove(at) else { return Ok(None) };
+        self.stopped(tid)?.set_siginfo(&real.0)?;
+        self.task(tid)?.carries = None;
+        Ok(Some(real))
+    }
+}
+
+impl Process {
     /// The instruction of the program at `rip` that faults because we want it to, and its length.
     fn trapped_instruction(&self, rip: Addr) -> Option<(Insn, u64)> {
         let patched = self.space.patches().fault_at(rip);
         patched.or_else(|| cpu::trapped_instruction(&self.memory, rip))
+    }
+}
+
+impl Crew {
+    /// Has a timer fired again before the handler of its signal, or of another, has returned? Then it waits,
+    /// so that the program itself comes on between two handlers, however slow we are: it is delivered at the
+    /// next call, or a few milliseconds later.
+    fn is_storm(&mut self, tid: Tid, info: &SigInfo) -> Result<bool> {
+        Ok(info.is_of_timer() && self.task(tid)?.has_returned)
     }
 
     /// Has the program asked for this instruction to be a fault?

@@ -57,10 +57,11 @@ impl Domain {
     /// Runs the domain; where that fails, it can be looked at.
     fn run_or_show(&mut self) -> Result<Option<Seed>> {
         match panic::catch_unwind(AssertUnwindSafe(|| self.run())) {
-            Ok(result) => result.inspect_err(|error| self.show_fault(error)),
+            Ok(result) => result.inspect_err(|error| self.recorder().show_fault(error)),
             Err(cause) => {
                 let what = "a supervisor panicked".into();
-                self.show_fault(&RecordError::Bug { tid: self.watched.seat.runner(), what });
+                let tid = self.watched.seat.runner();
+                self.recorder().show_fault(&RecordError::Bug { tid, what });
                 panic::resume_unwind(cause)
             }
         }

@@ -17,7 +17,7 @@ use bis_trace::types::{Fd, Tid};
 use bis_tracee::proc;
 
 use super::outside::is_for_writing;
-use crate::{domain::Domain, error::Result};
+use crate::{crew::Crew, error::Result};
 
 const MAP_TYPE: u64 = libc::MAP_TYPE as u64;
 const MAP_ANONYMOUS: u64 = libc::MAP_ANONYMOUS as u64;
@@ -39,7 +39,7 @@ fn is_counters(name: &Path) -> bool {
     is_of_version_1 && name.parent().is_some_and(|folder| folder.ends_with("telemetry/local"))
 }
 
-impl Domain {
+impl Crew {
     /// At the entry of an mmap: is it that of such counters? The first in a recording is noted.
     pub(super) fn maps_counters(&self, tid: Tid, call: &Call) -> Result<bool> {
         let [_, _, _, flags, fd, _] = call.args;

@@ -37,7 +37,7 @@ use super::{
     args::{buffers, message_flags, message_pieces},
     memory::Made,
 };
-use crate::{calls::Entry, domain::Domain, error::Result, session::Session};
+use crate::{calls::Entry, crew::Crew, error::Result, process::Process, session::Session};
 
 /// Where X servers listen on their own machine: the display's number follows. The kernel's abstract names
 /// have it, too.
@@ -118,19 +118,7 @@ fn is_socket(tid: Tid, fd: Fd) -> bool {
     fs::metadata(proc::fd(tid, fd)).is_ok_and(|meta| meta.file_type().is_socket())
 }
 
-impl Domain {
-    /// Does this descriptor, a socket, lead to an X server outside of the recording?
-    pub fn leads_to_display(&self, tid: Tid, fd: Fd) -> bool {
-        self.to_display(tid, fd).is_some()
-    }
-
-    /// The same socket, if it does.
-    fn to_display(&self, tid: Tid, fd: Fd) -> Option<File> {
-        let socket = sys::take_fd(self.tasks.get(&tid)?.pid, fd).ok()?;
-        let server = display_of(&socket).ok()??;
-        (!self.session.is_recorded(server)).then_some(socket)
-    }
-
+impl Process {
     /// Before something is sent: a request to an X server to share memory. It is sent by us, as one that will
     /// fail, and the program's call is not made.
     pub(super) fn enter_send(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
@@ -174,6 +162,20 @@ impl Domain {
     fn is_known_plain(&self, fd: Fd) -> bool {
         let hooks = self.hooks.as_ref().filter(|hooks| !hooks.fds_differ);
         hooks.is_some_and(|hooks| matches!(hooks.area.class_of(fd), FdClass::Plain | FdClass::File))
+    }
+}
+
+impl Crew {
+    /// Does this descriptor, a socket, lead to an X server outside of the recording?
+    pub fn leads_to_display(&self, tid: Tid, fd: Fd) -> bool {
+        self.to_display(tid, fd).is_some()
+    }
+
+    /// The same socket, if it does.
+    fn to_display(&self, tid: Tid, fd: Fd) -> Option<File> {
+        let socket = sys::take_fd(self.tasks.get(&tid)?.pid, fd).ok()?;
+        let server = display_of(&socket).ok()??;
+        (!self.session.is_recorded(server)).then_some(socket)
     }
 
     /// The memory that `PulseAudio` shares is not made.

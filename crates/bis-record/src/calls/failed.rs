@@ -17,6 +17,7 @@ use crate::{
     calls::Exit,
     domain::Domain,
     error::Result,
+    process::Process,
     space::{USER_END, without},
 };
 
@@ -46,18 +47,6 @@ fn range(addr: Addr, len: u64) -> Range<Addr> {
 }
 
 impl Domain {
-    /// An mprotect has failed.
-    pub(super) fn fail_mprotect(&mut self, tid: Tid, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
-        let [addr, len, asked, ..] = args;
-        if !addr.is_multiple_of(PAGE) {
-            return Ok(());
-        }
-        let done = protected(&maps::read(tid)?, &range(Addr(addr), len), self.prot_of(tid, asked));
-        // What had this protection before has it still.
-        let asked = asked & !PROT_GROWSDOWN;
-        self.protected(tid, [done.start.0, done.end - done.start, asked, 0, 0, 0], outcome)
-    }
-
     pub(super) fn fail_mmap(&mut self, it: &mut Exit<'_>) -> Result<()> {
         let [addr, len, _, flags, ..] = it.args();
         if flags & MAP_FIXED == 0 || flags & MAP_FIXED_NOREPLACE != 0 {
@@ -74,6 +63,38 @@ impl Domain {
         }
         self.unmapped_in(it.tid, &range(Addr(addr), len), it.outcome)?;
         self.unmapped_in(it.tid, &range(Addr(target), new_len), it.outcome)
+    }
+
+    /// What is not mapped (any more) in this range: the old mapping gives way before the new one is refused.
+    /// Beyond [`USER_END`] nothing can have been. (With page tables of five levels there can; that a call has
+    /// failed after it had unmapped something there is not seen.)
+    fn unmapped_in(&mut self, tid: Tid, range: &Range<Addr>, outcome: &mut Outcome) -> Result<()> {
+        let range = &(range.start..range.end.min(Addr(USER_END)));
+        if !range.start.is_multiple_of(PAGE) || range.is_empty() {
+            return Ok(());
+        }
+        let mappings = maps::read(tid)?;
+        // Below the stack nothing is mapped, and in replay all that it may grow to.
+        let there = mapped(&mappings, range).map(|(_, part)| part).chain([self.space.stack()]);
+        let there: Vec<Range<Addr>> = there.collect();
+        for gap in without(range.clone(), &there) {
+            self.unmapped([gap.start.0, gap.end - gap.start, 0, 0, 0, 0], outcome)?;
+        }
+        Ok(())
+    }
+}
+
+impl Process {
+    /// An mprotect has failed.
+    pub(super) fn fail_mprotect(&mut self, tid: Tid, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
+        let [addr, len, asked, ..] = args;
+        if !addr.is_multiple_of(PAGE) {
+            return Ok(());
+        }
+        let done = protected(&maps::read(tid)?, &range(Addr(addr), len), self.prot_of(tid, asked));
+        // What had this protection before has it still.
+        let asked = asked & !PROT_GROWSDOWN;
+        self.protected(tid, [done.start.0, done.end - done.start, asked, 0, 0, 0], outcome)
     }
 
     pub(super) fn fail_madvise(&mut self, it: &mut Exit<'_>) -> Result<()> {
@@ -99,24 +120,6 @@ impl Domain {
                 break;
             }
             self.advised(args, outcome)?;
-        }
-        Ok(())
-    }
-
-    /// What is not mapped (any more) in this range: the old mapping gives way before the new one is refused.
-    /// Beyond [`USER_END`] nothing can have been. (With page tables of five levels there can; that a call has
-    /// failed after it had unmapped something there is not seen.)
-    fn unmapped_in(&mut self, tid: Tid, range: &Range<Addr>, outcome: &mut Outcome) -> Result<()> {
-        let range = &(range.start..range.end.min(Addr(USER_END)));
-        if !range.start.is_multiple_of(PAGE) || range.is_empty() {
-            return Ok(());
-        }
-        let mappings = maps::read(tid)?;
-        // Below the stack nothing is mapped, and in replay all that it may grow to.
-        let there = mapped(&mappings, range).map(|(_, part)| part).chain([self.space.stack()]);
-        let there: Vec<Range<Addr>> = there.collect();
-        for gap in without(range.clone(), &there) {
-            self.unmapped([gap.start.0, gap.end - gap.start, 0, 0, 0, 0], outcome)?;
         }
         Ok(())
     }

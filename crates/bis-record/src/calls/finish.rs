@@ -7,7 +7,7 @@ use bis_trace::{
 };
 
 use super::{Exit, table::learned};
-use crate::{domain::Domain, error::Result, task::InCall};
+use crate::{domain::Domain, error::Result, events::Recorder, task::InCall};
 
 /// The results with which the kernel asks itself to make an interrupted call again
 /// (`include/linux/errno.h`): ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK.
@@ -21,7 +21,7 @@ impl Domain {
     /// good): its registers are the call's result.
     pub fn finish_call(&mut self, tid: Tid) -> Result<()> {
         let Some(mut call) = self.task(tid)?.call.take() else { return Ok(()) };
-        // A maker that is killed now leaves a child all the same ([`Domain::announce_child`]).
+        // A maker that is killed now leaves a child all the same ([`Recorder::announce_child`]).
         let changes = |call: &InCall| (call.effects.clone(), call.writes.clone(), call.ours.clone());
         let made = call.made.filter(|_| !call.silent).map(|_| changes(&call));
         let result = self.finish(tid, &mut call);
@@ -53,7 +53,7 @@ impl Domain {
             return self.expect_signal(tid, &raw);
         }
         let result = self.own_result(call, raw.result());
-        let mut outcome = self.outcome(tid, call, &raw)?;
+        let mut outcome = self.recorder().outcome(tid, call, &raw)?;
         if let Some(handler) = call.handler {
             self.leave(handler, &mut Exit { tid, call, result, outcome: &mut outcome })?;
         }
@@ -66,7 +66,7 @@ impl Domain {
         }
         self.leave_narrow(tid, call, result, &mut outcome)?;
         outcome.regs.rip = self.space.patched_rip(outcome.regs.ip()).0;
-        self.take_mail_of_call(tid, call, &mut outcome)?;
+        self.recorder().take_mail_of_call(tid, call, &mut outcome)?;
         if outcome.regs != raw {
             self.stopped(tid)?.set_regs(&outcome.regs)?;
         }
@@ -87,22 +87,6 @@ impl Domain {
         self.go_from_call(tid, call, seq, &regs)
     }
 
-    /// What the kernel has done in a call that came back with these registers.
-    fn outcome(&mut self, tid: Tid, call: &mut InCall, raw: &Registers) -> Result<Outcome> {
-        let (clones, writes) = self.results(tid, call, raw.result())?;
-        let mut outcome = Outcome { clones, writes, regs: *raw, ..Outcome::default() };
-        (outcome.effects, outcome.ours) = (std::mem::take(&mut call.effects), call.ours.take());
-        outcome.writes.append(&mut call.writes);
-        if let Some(before) = &call.before {
-            outcome.writes.append(&mut before.changes(tid, &self.memory)?);
-        }
-        if call.places.is_some() || call.shortened {
-            let [rdi, rsi, rdx, r10, r8, r9] = call.entry.args();
-            outcome.regs = Registers { rdi, rsi, rdx, r10, r8, r9, ..*raw };
-        }
-        Ok(outcome)
-    }
-
     /// A call's event is written: what is done after it.
     fn go_from_call(&mut self, tid: Tid, call: &mut InCall, seq: EventSeq, regs: &Registers) -> Result<()> {
         self.finish_unmapped()?;
@@ -119,5 +103,23 @@ impl Domain {
             }
         }
         self.expect_signal_of(tid, &Call { nr: call.nr, args: call.entry.args() }, regs)
+    }
+}
+
+impl Recorder<'_> {
+    /// What the kernel has done in a call that came back with these registers.
+    fn outcome(&mut self, tid: Tid, call: &mut InCall, raw: &Registers) -> Result<Outcome> {
+        let (clones, writes) = self.results(tid, call, raw.result())?;
+        let mut outcome = Outcome { clones, writes, regs: *raw, ..Outcome::default() };
+        (outcome.effects, outcome.ours) = (std::mem::take(&mut call.effects), call.ours.take());
+        outcome.writes.append(&mut call.writes);
+        if let Some(before) = &call.before {
+            outcome.writes.append(&mut before.changes(tid, &self.memory)?);
+        }
+        if call.places.is_some() || call.shortened {
+            let [rdi, rsi, rdx, r10, r8, r9] = call.entry.args();
+            outcome.regs = Registers { rdi, rsi, rdx, r10, r8, r9, ..*raw };
+        }
+        Ok(outcome)
     }
 }

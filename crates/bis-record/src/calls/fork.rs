@@ -1,5 +1,5 @@
 //! clone, fork and vfork: what is asked for, and how the child of a fork is handed over to a supervisor of
-//! its own. (How new tasks come into the domain is in `process.rs`.)
+//! its own. (How new tasks come into the domain is in `born.rs`.)
 
 use bis_syscalls::Handler;
 use bis_trace::{
@@ -10,9 +10,10 @@ use bis_tracee::{TraceeError, handover::Parked};
 
 use crate::{
     births::Birth,
-    domain::Domain,
+    crew::Crew,
     error::{RecordError, Result},
     hooks::Inherited,
+    process::Process,
     space::AddressSpace,
     task::{ForkChild, InCall, Task, Traits, stack_pointer},
 };
@@ -86,34 +87,7 @@ pub struct Fork {
     pub hooks: Option<Inherited>,
 }
 
-impl Domain {
-    pub fn clone_args(&self, call: &InCall) -> CloneArgs {
-        let [first, _, parent_tid, child_tid, ..] = call.entry.args();
-        match call.handler {
-            // One argument for two purposes, which exclude each other.
-            Some(Handler::Clone) => CloneArgs { flags: first, pidfd: parent_tid, child_tid, parent_tid },
-            Some(Handler::Vfork) => CloneArgs { flags: CLONE_VM | CLONE_VFORK, ..CloneArgs::default() },
-            Some(Handler::Clone3) => {
-                // struct clone_args: flags, pidfd, child_tid, parent_tid, ...
-                let word = |index: u64| self.memory.read_u64(Addr(first + 8 * index)).unwrap_or(0);
-                CloneArgs { flags: word(0), pidfd: word(1), child_tid: word(2), parent_tid: word(3) }
-            }
-            _ => CloneArgs::default(),
-        }
-    }
-
-    /// A vfork has returned whose event is long written.
-    pub fn check_silent(&mut self, tid: Tid, call: &InCall, raw: &Registers) -> Result<()> {
-        let result = call.made.map(|made| i64::from(made.0));
-        let predicted =
-            self.tasks.contains_key(&tid) && result == Some(raw.result()) && raw.rsp == call.entry.rsp;
-        if !predicted {
-            let what = format!("returned {} from a vfork that had a child", raw.result());
-            return Err(RecordError::Unsupported { tid, what });
-        }
-        Ok(())
-    }
-
+impl Process {
     /// Hands the child of a fork to a supervisor of its own.
     pub fn send_off(&mut self, tid: Tid, child: ForkChild, at: EventSeq) -> Result<()> {
         let ForkChild { stopped, domain: id, writes, clear_tid } = child;
@@ -141,6 +115,35 @@ impl Domain {
         let parent = self.id;
         let fork = Fork { id, parked, core, ppid, parent, at, writes, clear_tid, traits, space, hooks };
         self.session.plant(fork);
+        Ok(())
+    }
+}
+
+impl Crew {
+    pub fn clone_args(&self, call: &InCall) -> CloneArgs {
+        let [first, _, parent_tid, child_tid, ..] = call.entry.args();
+        match call.handler {
+            // One argument for two purposes, which exclude each other.
+            Some(Handler::Clone) => CloneArgs { flags: first, pidfd: parent_tid, child_tid, parent_tid },
+            Some(Handler::Vfork) => CloneArgs { flags: CLONE_VM | CLONE_VFORK, ..CloneArgs::default() },
+            Some(Handler::Clone3) => {
+                // struct clone_args: flags, pidfd, child_tid, parent_tid, ...
+                let word = |index: u64| self.memory.read_u64(Addr(first + 8 * index)).unwrap_or(0);
+                CloneArgs { flags: word(0), pidfd: word(1), child_tid: word(2), parent_tid: word(3) }
+            }
+            _ => CloneArgs::default(),
+        }
+    }
+
+    /// A vfork has returned whose event is long written.
+    pub fn check_silent(&mut self, tid: Tid, call: &InCall, raw: &Registers) -> Result<()> {
+        let result = call.made.map(|made| i64::from(made.0));
+        let predicted =
+            self.tasks.contains_key(&tid) && result == Some(raw.result()) && raw.rsp == call.entry.rsp;
+        if !predicted {
+            let what = format!("returned {} from a vfork that had a child", raw.result());
+            return Err(RecordError::Unsupported { tid, what });
+        }
         Ok(())
     }
 }

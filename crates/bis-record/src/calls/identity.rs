@@ -11,8 +11,9 @@ use bis_tracee::{ours::process_id, proc, sys};
 use super::args::int;
 use crate::{
     calls::{Entry, Exit},
-    domain::Domain,
+    crew::Crew,
     error::Result,
+    process::Process,
 };
 
 /// The child would be invisible to its tracer.
@@ -34,7 +35,7 @@ fn failed(errno: i32) -> Entry {
     Entry::Done(-i64::from(errno))
 }
 
-impl Domain {
+impl Process {
     pub(super) fn enter_clone(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         if call.args[0] & CLONE_UNTRACED != 0 {
             let is_narrow = self.call(tid)?.own_narrow().is_some();
@@ -59,11 +60,6 @@ impl Domain {
     /// not get what is ours in it.
     pub(super) fn enter_copy(&self, tid: Tid) -> Entry {
         if self.may_be_copied(tid) { Entry::Make } else { failed(libc::ENOMEM) }
-    }
-
-    /// The flags of a clone3; none where they cannot be read.
-    pub(super) fn clone3_flags(&self, call: &Call) -> u64 {
-        self.memory.read_u64(Addr(call.args[0])).unwrap_or(0)
     }
 
     pub(super) fn enter_prctl(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
@@ -152,6 +148,28 @@ impl Domain {
         Ok(Entry::Make)
     }
 
+    pub(super) fn learn_unshare(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        let flags = int(it.args()[0]);
+        if it.result != 0 {
+            return Ok(());
+        }
+        if flags & libc::CLONE_NEWPID != 0 {
+            self.session.expect_namespaces();
+        }
+        if flags & libc::CLONE_FILES != 0 && self.tasks.len() > 1 {
+            self.task(it.tid)?.own_fds = true;
+            self.set_fds_differ(true);
+        }
+        Ok(())
+    }
+}
+
+impl Crew {
+    /// The flags of a clone3; none where they cannot be read.
+    pub(super) fn clone3_flags(&self, call: &Call) -> u64 {
+        self.memory.read_u64(Addr(call.args[0])).unwrap_or(0)
+    }
+
     /// The result is the personality before, with the bit as the program has set it.
     pub(super) fn leave_personality(&mut self, it: &mut Exit<'_>) -> Result<()> {
         let (call, outcome) = (&*it.call, &mut *it.outcome);
@@ -221,21 +239,6 @@ impl Domain {
         let target = if number == 0 { it.tid } else { self.session.outside(it.tid, Tid(number)) };
         if let Some(task) = self.tasks.get_mut(&target) {
             task.traits.nice = nice.clamp(-20, 19);
-        }
-        Ok(())
-    }
-
-    pub(super) fn learn_unshare(&mut self, it: &mut Exit<'_>) -> Result<()> {
-        let flags = int(it.args()[0]);
-        if it.result != 0 {
-            return Ok(());
-        }
-        if flags & libc::CLONE_NEWPID != 0 {
-            self.session.expect_namespaces();
-        }
-        if flags & libc::CLONE_FILES != 0 && self.tasks.len() > 1 {
-            self.task(it.tid)?.own_fds = true;
-            self.set_fds_differ(true);
         }
         Ok(())
     }

@@ -4,21 +4,23 @@
 use bis_trace::{event::Outcome, types::Tid};
 
 use super::views::Shown;
-use crate::{domain::Domain, error::Result, task::InCall};
+use crate::{error::Result, events::Recorder, process::Process, task::InCall};
 
-impl Domain {
+impl Recorder<'_> {
+    /// The same at the exit of a call; what is much has events of its own.
+    pub fn take_mail_of_call(&mut self, tid: Tid, call: &mut InCall, outcome: &mut Outcome) -> Result<()> {
+        let shown = self.take_letters(outcome)?;
+        self.show_in_pieces(tid, call, shown, outcome)
+    }
+}
+
+impl Process {
     /// Bytes that other domains have sent come with this outcome. Last, so that memory and the outcome agree
     /// whatever the kernel has written.
     pub fn take_mail(&mut self, outcome: &mut Outcome) -> Result<()> {
         let shown = self.take_letters(outcome)?;
         self.show_all(shown, outcome);
         Ok(())
-    }
-
-    /// The same at the exit of a call; what is much has events of its own.
-    pub fn take_mail_of_call(&mut self, tid: Tid, call: &mut InCall, outcome: &mut Outcome) -> Result<()> {
-        let shown = self.take_letters(outcome)?;
-        self.show_in_pieces(tid, call, shown, outcome)
     }
 
     fn take_letters(&mut self, outcome: &mut Outcome) -> Result<Vec<Shown>> {

@@ -17,8 +17,9 @@ use bis_tracee::{
 use super::args::int;
 use crate::{
     calls::{Entry, Exit},
-    domain::Domain,
+    crew::{Crew, with_slot},
     error::Result,
+    process::Process,
     space::without,
     task::process_of,
 };
@@ -57,16 +58,7 @@ fn for_kernel(new: Limit, own: Limit, now: Limit, ours: u64) -> Option<Limit> {
     Some(new.and(ours, if new.hard > own.hard { hard } else { hard.min(now.hard) }))
 }
 
-impl Domain {
-    /// The process of the recording that a task means.
-    fn limited(&self, tid: Tid, number: Tid) -> Option<Tid> {
-        let target = if number == Tid(0) { tid } else { self.session.outside(tid, number) };
-        if let Some(task) = self.tasks.get(&target) {
-            return Some(task.pid);
-        }
-        process_of(target).filter(|pid| self.session.mail.is_member(*pid))
-    }
-
+impl Process {
     /// How many bytes of a process's address space are ours.
     fn mapped_of_ours(&self, tid: Tid, pid: Tid) -> Result<u64> {
         let Some((_, ours)) = self.ours_of(tid, pid) else { return Ok(0) };
@@ -103,6 +95,38 @@ impl Domain {
         Ok(Entry::Make)
     }
 
+    /// The kernel's limit for the task's process is what it should be, whatever was mapped meanwhile.
+    pub fn renew_limit(&mut self, tid: Tid) -> Result<()> {
+        let pid = self.task(tid)?.pid;
+        let (Some(own), Some(now)) = (self.session.limits.own(pid), Limit::of(pid)) else { return Ok(()) };
+        let limit = own.and(self.mapped_of_ours(tid, pid)?, now.hard);
+        if limit == now || limit.set(pid) {
+            return Ok(());
+        }
+        with_slot(self, tid, |_, slot| {
+            let mut remote = Remote::new(slot)?;
+            address_limit::set_by(&mut remote, limit)?;
+            Ok(remote.finish()?)
+        })
+    }
+
+    /// Can a copy of the task's process get the hooks' area that is to be its own? Not if the process is
+    /// above a hard limit that we cannot raise.
+    pub(super) fn may_be_copied(&self, tid: Tid) -> bool {
+        self.hooks.is_none() || address_limit::can_be_lifted(tid)
+    }
+}
+
+impl Crew {
+    /// The process of the recording that a task means.
+    fn limited(&self, tid: Tid, number: Tid) -> Option<Tid> {
+        let target = if number == Tid(0) { tid } else { self.session.outside(tid, number) };
+        if let Some(task) = self.tasks.get(&target) {
+            return Some(task.pid);
+        }
+        process_of(target).filter(|pid| self.session.mail.is_member(*pid))
+    }
+
     /// It has succeeded.
     pub(super) fn leave_limit(&mut self, it: &mut Exit<'_>) -> Result<()> {
         if let Some(asked) = Asked::of(it.call.nr, it.args()).filter(|asked| !asked.old.is_null())
@@ -124,27 +148,6 @@ impl Domain {
             it.outcome.regs = Registers { rsi, rdx, ..it.outcome.regs };
         }
         Ok(())
-    }
-
-    /// The kernel's limit for the task's process is what it should be, whatever was mapped meanwhile.
-    pub fn renew_limit(&mut self, tid: Tid) -> Result<()> {
-        let pid = self.task(tid)?.pid;
-        let (Some(own), Some(now)) = (self.session.limits.own(pid), Limit::of(pid)) else { return Ok(()) };
-        let limit = own.and(self.mapped_of_ours(tid, pid)?, now.hard);
-        if limit == now || limit.set(pid) {
-            return Ok(());
-        }
-        self.with_slot(tid, |_, slot| {
-            let mut remote = Remote::new(slot)?;
-            address_limit::set_by(&mut remote, limit)?;
-            Ok(remote.finish()?)
-        })
-    }
-
-    /// Can a copy of the task's process get the hooks' area that is to be its own? Not if the process is
-    /// above a hard limit that we cannot raise.
-    pub(super) fn may_be_copied(&self, tid: Tid) -> bool {
-        self.hooks.is_none() || address_limit::can_be_lifted(tid)
     }
 }
 

@@ -22,9 +22,12 @@ use bis_tracee::{maps, proc};
 use super::{args::int, compilers::is_archive, outside::is_for_writing};
 use crate::{
     calls::{Entry, Exit},
+    crew::Crew,
     domain::Domain,
     error::{RecordError, Result},
+    events::Recorder,
     hooks::NewText,
+    process::Process,
     session::Session,
     space::{
         AddressSpace, HeapChange, Key, View, content_within, key_of_mapping, open_mapped, stack_floor,
@@ -194,46 +197,6 @@ impl AddressSpace {
 }
 
 impl Domain {
-    pub(super) fn enter_mmap(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
-        let [addr, len, _, flags, fd, _] = call.args;
-        let addr = Addr(addr);
-        if flags & MAP_ANONYMOUS == 0 && is_changed_by_others(&self.session, tid, Fd::of_arg(fd))? {
-            return Ok(Entry::Done(-i64::from(libc::ENODEV)));
-        }
-        if self.maps_counters(tid, call)? {
-            return Ok(Entry::Done(-i64::from(libc::ENODEV)));
-        }
-        let end = addr.saturating_add(len);
-        let ours = self.ours().iter().any(|range| addr < range.end && range.start < end);
-        // What the kernel refuses, it refuses by itself.
-        let possible = addr.is_multiple_of(PAGE) && len > 0;
-        if flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0 && ours && possible {
-            // As the kernel says where it cannot have its way.
-            let noreplace = flags & MAP_FIXED_NOREPLACE != 0;
-            self.note_taken(tid, addr, len)?;
-            return Ok(Entry::Done(-i64::from(if noreplace { libc::EEXIST } else { libc::ENOMEM })));
-        }
-        Ok(Entry::Make)
-    }
-
-    /// The program wants memory where bis has some, and is refused it.
-    pub(super) fn note_taken(&self, tid: Tid, addr: Addr, len: u64) -> Result<()> {
-        let seq = self.session.writer.next_seq();
-        let text = format!(
-            "task {tid} wants memory at {addr:#x} ({len:#x} bytes), where bis itself has some: refused, as where \
-             there is no room"
-        );
-        self.session.note(seq, text)
-    }
-
-    /// The protection that memory has for which the program asks for this one: what can be read can be
-    /// executed, if it has the personality READ_IMPLIES_EXEC.
-    pub(super) fn prot_of(&self, tid: Tid, asked: u64) -> u32 {
-        let reads_execute = self.tasks.get(&tid).is_some_and(|task| task.traits.wishes.reads_execute);
-        let read = asked & PROT_READ != 0;
-        prot(asked) | if reads_execute && read { PROT_EXEC } else { 0 }
-    }
-
     pub(super) fn leave_mmap(&mut self, it: &mut Exit<'_>) -> Result<()> {
         let [_, len, asked, flags, fd, offset] = it.args();
         let (tid, addr, len) = (it.tid, Addr(it.value()), page_up(len));
@@ -363,29 +326,6 @@ impl Domain {
         Ok(())
     }
 
-    /// A range is protected anew: mprotect, with these arguments.
-    pub fn protected(&mut self, tid: Tid, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
-        let [addr, len, raw_prot, ..] = args;
-        let addr = Addr(addr);
-        let range = addr..addr + page_up(len);
-        let range = match raw_prot & PROT_GROWSDOWN {
-            0 => range,
-            _ => self.space.protected_below(tid, addr, range.end)?,
-        };
-        if raw_prot & PROT_WRITE != 0 {
-            // Whoever is about to change text looks at it first.
-            self.unpatch(range.start, range.end, outcome)?;
-        }
-        if len > 0 {
-            outcome.effects.push(Effect::Protect {
-                addr: range.start,
-                len: range.end - range.start,
-                prot: self.prot_of(tid, raw_prot),
-            });
-        }
-        Ok(())
-    }
-
     pub(super) fn leave_mremap(&mut self, it: &mut Exit<'_>) -> Result<()> {
         const MREMAP_DONTUNMAP: u64 = libc::MREMAP_DONTUNMAP as u64;
         let [addr, old_len, new_len, flags, ..] = it.args();
@@ -413,6 +353,123 @@ impl Domain {
             self.add_shared(range, false)?;
         }
         self.move_views(it.tid, &by, it.outcome)
+    }
+
+    pub(super) fn leave_shmat(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        let (tid, addr) = (it.tid, Addr(it.value()));
+        let (call, outcome) = (&mut *it.call, &mut *it.outcome);
+        let mappings = maps::read(tid)?;
+        let mapping = mappings.into_iter().find(|m| m.start == addr).ok_or_else(|| RecordError::Bug {
+            tid,
+            what: format!("the segment attached at {addr:#x} is not there"),
+        })?;
+        let len = mapping.len();
+        self.remove_shared(addr, addr + len)?;
+        self.remove_views(addr, addr + len);
+        let (object, new) = self.session.registry.open(key_of_mapping(&mapping), self.id);
+        if new {
+            note_outside(&self.session, tid, key_of_mapping(&mapping), &mapping.name, addr)?;
+            let file = if is_untouched(mapping.inode) { None } else { open_mapped(tid, &mapping) };
+            let file = file.filter(|file| file.metadata().is_ok_and(|meta| meta.st_ino() == mapping.inode));
+            let content = file.map(|file| self.session.keep_shared(&file, &mapping.name)).transpose()?;
+            outcome.effects.push(Effect::NewObject { object, len, content });
+            if content.is_none() && !is_untouched(mapping.inode) {
+                self.recorder().attached_content(tid, call, object, addr..addr + len, outcome)?;
+            }
+        }
+        let backing = Backing::Shared { object, offset: 0 };
+        outcome.effects.push(Effect::Map { addr, len, prot: mapping.prot, backing });
+        self.add_shared(SharedRange { start: addr, end: addr + len, object, offset: 0 }, new)
+    }
+
+    pub(super) fn leave_shmdt(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        let (addr, outcome) = (Addr(it.args()[0]), &mut *it.outcome);
+        // A segment is detached whole: all of its object's ranges that begin at its place.
+        let Some(first) = self.space.shared().at(addr) else { return Ok(()) };
+        let same = |r: &&SharedRange| r.object == first.object && r.start.wrapping_since(addr) == r.offset;
+        let parts: Vec<SharedRange> = self.space.shared().iter().filter(same).copied().collect();
+        for part in parts {
+            self.remove_shared(part.start, part.end)?;
+            outcome.effects.push(Effect::Unmap { addr: part.start, len: part.end - part.start });
+        }
+        Ok(())
+    }
+}
+
+impl Recorder<'_> {
+    /// What a segment that is new to the recording shows: it may have been filled by somebody before. What is
+    /// zero there is zero in replay anyway.
+    fn attached_content(
+        &mut self,
+        tid: Tid,
+        call: &mut InCall,
+        object: ObjectId,
+        range: Range<Addr>,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        const PIECE_LEN: u64 = 1 << 18;
+        let mut addr = range.start;
+        while addr < range.end {
+            self.spill(tid, call, outcome)?;
+            let len = (range.end - addr).min(PIECE_LEN);
+            let data = self.memory.read_upto(addr, usize::try_from(len).unwrap_or(0));
+            if data.is_empty() {
+                break;
+            }
+            let (offset, len) = (addr - range.start, data.len() as u64);
+            if data.iter().any(|byte| *byte != 0) {
+                outcome.effects.push(Effect::WriteObject { object, offset, data });
+            }
+            addr += len;
+        }
+        Ok(())
+    }
+}
+
+impl Process {
+    pub(super) fn enter_mmap(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
+        let [addr, len, _, flags, fd, _] = call.args;
+        let addr = Addr(addr);
+        if flags & MAP_ANONYMOUS == 0 && is_changed_by_others(&self.session, tid, Fd::of_arg(fd))? {
+            return Ok(Entry::Done(-i64::from(libc::ENODEV)));
+        }
+        if self.maps_counters(tid, call)? {
+            return Ok(Entry::Done(-i64::from(libc::ENODEV)));
+        }
+        let end = addr.saturating_add(len);
+        let ours = self.ours().iter().any(|range| addr < range.end && range.start < end);
+        // What the kernel refuses, it refuses by itself.
+        let possible = addr.is_multiple_of(PAGE) && len > 0;
+        if flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0 && ours && possible {
+            // As the kernel says where it cannot have its way.
+            let noreplace = flags & MAP_FIXED_NOREPLACE != 0;
+            self.note_taken(tid, addr, len)?;
+            return Ok(Entry::Done(-i64::from(if noreplace { libc::EEXIST } else { libc::ENOMEM })));
+        }
+        Ok(Entry::Make)
+    }
+
+    /// A range is protected anew: mprotect, with these arguments.
+    pub fn protected(&mut self, tid: Tid, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
+        let [addr, len, raw_prot, ..] = args;
+        let addr = Addr(addr);
+        let range = addr..addr + page_up(len);
+        let range = match raw_prot & PROT_GROWSDOWN {
+            0 => range,
+            _ => self.space.protected_below(tid, addr, range.end)?,
+        };
+        if raw_prot & PROT_WRITE != 0 {
+            // Whoever is about to change text looks at it first.
+            self.unpatch(range.start, range.end, outcome)?;
+        }
+        if len > 0 {
+            outcome.effects.push(Effect::Protect {
+                addr: range.start,
+                len: range.end - range.start,
+                prot: self.prot_of(tid, raw_prot),
+            });
+        }
+        Ok(())
     }
 
     /// A second mapping has been made of a file's pages that are shared for the kernel and private in replay,
@@ -452,20 +509,6 @@ impl Domain {
         Ok(())
     }
 
-    /// The heap ends elsewhere.
-    pub fn heap_changed(&mut self, tid: Tid, change: HeapChange, outcome: &mut Outcome) {
-        match change {
-            HeapChange::None => {}
-            HeapChange::Grown(Range { start: addr, end }) => {
-                let (prot, backing) = (self.prot_of(tid, 3), Backing::Anonymous);
-                outcome.effects.push(Effect::Map { addr, len: end - addr, prot, backing });
-            }
-            HeapChange::Shrunk(Range { start: addr, end }) => {
-                outcome.effects.push(Effect::Unmap { addr, len: end - addr });
-            }
-        }
-    }
-
     pub(super) fn leave_madvise(&mut self, it: &mut Exit<'_>) -> Result<()> {
         // It may have been made with another one (`enter_madvise`).
         it.outcome.regs.rdx = it.call.entry.rdx;
@@ -500,74 +543,6 @@ impl Domain {
         Ok(Entry::Make)
     }
 
-    pub(super) fn leave_shmat(&mut self, it: &mut Exit<'_>) -> Result<()> {
-        let (tid, addr) = (it.tid, Addr(it.value()));
-        let (call, outcome) = (&mut *it.call, &mut *it.outcome);
-        let mappings = maps::read(tid)?;
-        let mapping = mappings.into_iter().find(|m| m.start == addr).ok_or_else(|| RecordError::Bug {
-            tid,
-            what: format!("the segment attached at {addr:#x} is not there"),
-        })?;
-        let len = mapping.len();
-        self.remove_shared(addr, addr + len)?;
-        self.remove_views(addr, addr + len);
-        let (object, new) = self.session.registry.open(key_of_mapping(&mapping), self.id);
-        if new {
-            note_outside(&self.session, tid, key_of_mapping(&mapping), &mapping.name, addr)?;
-            let file = if is_untouched(mapping.inode) { None } else { open_mapped(tid, &mapping) };
-            let file = file.filter(|file| file.metadata().is_ok_and(|meta| meta.st_ino() == mapping.inode));
-            let content = file.map(|file| self.session.keep_shared(&file, &mapping.name)).transpose()?;
-            outcome.effects.push(Effect::NewObject { object, len, content });
-            if content.is_none() && !is_untouched(mapping.inode) {
-                self.attached_content(tid, call, object, addr..addr + len, outcome)?;
-            }
-        }
-        let backing = Backing::Shared { object, offset: 0 };
-        outcome.effects.push(Effect::Map { addr, len, prot: mapping.prot, backing });
-        self.add_shared(SharedRange { start: addr, end: addr + len, object, offset: 0 }, new)
-    }
-
-    /// What a segment that is new to the recording shows: it may have been filled by somebody before. What is
-    /// zero there is zero in replay anyway.
-    fn attached_content(
-        &mut self,
-        tid: Tid,
-        call: &mut InCall,
-        object: ObjectId,
-        range: Range<Addr>,
-        outcome: &mut Outcome,
-    ) -> Result<()> {
-        const PIECE_LEN: u64 = 1 << 18;
-        let mut addr = range.start;
-        while addr < range.end {
-            self.spill(tid, call, outcome)?;
-            let len = (range.end - addr).min(PIECE_LEN);
-            let data = self.memory.read_upto(addr, usize::try_from(len).unwrap_or(0));
-            if data.is_empty() {
-                break;
-            }
-            let (offset, len) = (addr - range.start, data.len() as u64);
-            if data.iter().any(|byte| *byte != 0) {
-                outcome.effects.push(Effect::WriteObject { object, offset, data });
-            }
-            addr += len;
-        }
-        Ok(())
-    }
-
-    pub(super) fn leave_shmdt(&mut self, it: &mut Exit<'_>) -> Result<()> {
-        let (addr, outcome) = (Addr(it.args()[0]), &mut *it.outcome);
-        // A segment is detached whole: all of its object's ranges that begin at its place.
-        let Some(first) = self.space.shared().at(addr) else { return Ok(()) };
-        let same = |r: &&SharedRange| r.object == first.object && r.start.wrapping_since(addr) == r.offset;
-        let parts: Vec<SharedRange> = self.space.shared().iter().filter(same).copied().collect();
-        for part in parts {
-            self.remove_shared(part.start, part.end)?;
-            outcome.effects.push(Effect::Unmap { addr: part.start, len: part.end - part.start });
-        }
-        Ok(())
-    }
-
     /// setrlimit has succeeded, or not.
     pub(super) fn learn_limit(&mut self, it: &mut Exit<'_>) -> Result<()> {
         if it.result == 0 && int(it.args()[0]) == libc::RLIMIT_STACK.cast_signed() {
@@ -587,6 +562,40 @@ impl Domain {
             self.space.limit_stack(it.tid, it.outcome);
         }
         Ok(())
+    }
+}
+
+impl Crew {
+    /// The program wants memory where bis has some, and is refused it.
+    pub(super) fn note_taken(&self, tid: Tid, addr: Addr, len: u64) -> Result<()> {
+        let seq = self.session.writer.next_seq();
+        let text = format!(
+            "task {tid} wants memory at {addr:#x} ({len:#x} bytes), where bis itself has some: refused, as where \
+             there is no room"
+        );
+        self.session.note(seq, text)
+    }
+
+    /// The protection that memory has for which the program asks for this one: what can be read can be
+    /// executed, if it has the personality READ_IMPLIES_EXEC.
+    pub(super) fn prot_of(&self, tid: Tid, asked: u64) -> u32 {
+        let reads_execute = self.tasks.get(&tid).is_some_and(|task| task.traits.wishes.reads_execute);
+        let read = asked & PROT_READ != 0;
+        prot(asked) | if reads_execute && read { PROT_EXEC } else { 0 }
+    }
+
+    /// The heap ends elsewhere.
+    pub fn heap_changed(&mut self, tid: Tid, change: HeapChange, outcome: &mut Outcome) {
+        match change {
+            HeapChange::None => {}
+            HeapChange::Grown(Range { start: addr, end }) => {
+                let (prot, backing) = (self.prot_of(tid, 3), Backing::Anonymous);
+                outcome.effects.push(Effect::Map { addr, len: end - addr, prot, backing });
+            }
+            HeapChange::Shrunk(Range { start: addr, end }) => {
+                outcome.effects.push(Effect::Unmap { addr, len: end - addr });
+            }
+        }
     }
 }
 

@@ -25,8 +25,10 @@ use bis_tracee::{Memory, remote};
 
 use super::{Reader, is_vsyscall};
 use crate::{
+    crew::{Crew, with_slot},
     domain::Domain,
     error::{RecordError, Result},
+    process::Process,
     session::Session,
     space::Room,
     task::{InCall, Narrow, Way},
@@ -72,22 +74,6 @@ pub fn as_wide(translated: &Translated) -> Call {
 }
 
 impl Domain {
-    /// Does a call that stands at its entry with these registers have its number in the 32-bit table? A
-    /// 64-bit program can make one, too.
-    pub fn is_narrow(&self, entry: &Registers) -> bool {
-        // The instruction of a 64-bit call leaves in rcx where it is gone on from (Intel SDM volume 2,
-        // SYSCALL).
-        let is_by_syscall = entry.rcx == entry.rip || is_vsyscall(entry);
-        let is_int80 = || self.memory.read_upto(entry.ip().wrapping_sub(2), INT80.len()) == INT80;
-        entry.is_narrow() || !is_by_syscall && is_int80()
-    }
-
-    /// What becomes of the narrow call that these registers make.
-    pub fn translated(&self, tid: Tid, entry: &Registers) -> Translated {
-        let room = self.space.scratch().narrow_base(tid);
-        narrow::translate(&made(entry), room.0, &Reader(&self.memory))
-    }
-
     /// At the entry of a narrow call: the call that the kernel makes for it, and what it is known by here.
     /// None: it is not made, or not yet, and all is done.
     pub fn enter_narrow(
@@ -104,7 +90,7 @@ impl Domain {
                 Room::At(_) => (thunk.call, Way::Thunk(Box::new(thunk))),
                 Room::Map(base, len) => {
                     // The call is skipped by this, and made again from its begin.
-                    self.with_slot(tid, |domain, slot| {
+                    with_slot(self, tid, |domain, slot| {
                         domain.space.scratch_mut().map_narrow(slot, tid, base, len)
                     })?;
                     self.undo(tid, entry)?;
@@ -142,9 +128,29 @@ impl Domain {
             r9,
             ..*entry
         };
-        self.with_slot(tid, |_, slot| Ok(remote::go_to_call(slot, &begin.wide())?))?;
+        with_slot(self, tid, |_, slot| Ok(remote::go_to_call(slot, &begin.wide())?))?;
         let wide = self.stopped(tid)?.regs()?;
         Ok(Some((call, InCall::narrow(wide, narrow(way), sums))))
+    }
+}
+
+impl Process {
+    /// What becomes of the narrow call that these registers make.
+    pub fn translated(&self, tid: Tid, entry: &Registers) -> Translated {
+        let room = self.space.scratch().narrow_base(tid);
+        narrow::translate(&made(entry), room.0, &Reader(&self.memory))
+    }
+}
+
+impl Crew {
+    /// Does a call that stands at its entry with these registers have its number in the 32-bit table? A
+    /// 64-bit program can make one, too.
+    pub fn is_narrow(&self, entry: &Registers) -> bool {
+        // The instruction of a 64-bit call leaves in rcx where it is gone on from (Intel SDM volume 2,
+        // SYSCALL).
+        let is_by_syscall = entry.rcx == entry.rip || is_vsyscall(entry);
+        let is_int80 = || self.memory.read_upto(entry.ip().wrapping_sub(2), INT80.len()) == INT80;
+        entry.is_narrow() || !is_by_syscall && is_int80()
     }
 
     /// The result proper of a call that has come back with this one: a narrow one may have stored it in

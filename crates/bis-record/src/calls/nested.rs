@@ -8,7 +8,7 @@ use bis_trace::{
     types::{Addr, Tid},
 };
 
-use crate::{domain::Domain, error::Result, task::InCall};
+use crate::{crew::Crew, domain::Domain, error::Result, task::InCall};
 
 impl Domain {
     /// The task makes the call that is bis's own.
@@ -23,7 +23,9 @@ impl Domain {
         };
         self.not_made(tid, state, result)
     }
+}
 
+impl Crew {
     /// Tells the task which trace it is recorded into.
     fn tell_where(&self, call: &Call, state: &mut InCall) -> i64 {
         let trace = &self.session.options.trace_dir;

@@ -36,8 +36,10 @@ use super::{
 };
 use crate::{
     calls::{Entry, Exit, is_shown},
+    crew::Crew,
     domain::Domain,
     error::{RecordError, Result},
+    events::Recorder,
     session::Session,
     space::Key,
     task::{InCall, process_of},
@@ -78,19 +80,6 @@ pub(super) struct Resized {
 }
 
 impl Domain {
-    /// How a call that changes what this path names is made. If it is an object, its token is ours already.
-    fn enter_change(&self, path: &Path) -> Entry {
-        if object_at(&self.session, path).is_some() || self.is_viewed(path) {
-            Entry::MakeAtOnce
-        } else {
-            Entry::Make
-        }
-    }
-
-    pub(super) fn enter_write_to(&self, tid: Tid, fd: Fd) -> Entry {
-        self.enter_change(&proc::fd(tid, fd))
-    }
-
     /// At the exit: the object that the call has changed. If it became one while the call was made, it is
     /// borrowed now, and what is read back from it is what it shows now.
     fn changed_at(&mut self, tid: Tid, path: &Path, call: &mut InCall) -> Result<Option<ObjectId>> {
@@ -108,91 +97,6 @@ impl Domain {
         Ok(Some(object))
     }
 
-    /// The object shows this in `range` now.
-    fn read_back(
-        &mut self,
-        tid: Tid,
-        call: &mut InCall,
-        file: &File,
-        object: ObjectId,
-        range: Range<u64>,
-        outcome: &mut Outcome,
-    ) -> Result<()> {
-        let failed = |source| RecordError::Os { what: "read back a file that is mapped shared", source };
-        let end = range.end.min(file.metadata().map_err(failed)?.st_size());
-        let mut offset = range.start;
-        while offset < end {
-            self.spill(tid, call, outcome)?;
-            let mut data = vec![0; usize::try_from(PIECE_LEN.min(end - offset)).unwrap_or(0)];
-            file.read_exact_at(&mut data, offset).map_err(failed)?;
-            let len = data.len() as u64;
-            outcome.effects.push(Effect::WriteObject { object, offset, data });
-            offset += len;
-        }
-        Ok(())
-    }
-
-    /// A file that is mapped shared, to be read back.
-    fn open_object(path: &Path) -> Result<File> {
-        File::open(path)
-            .map_err(|source| RecordError::Os { what: "open a file that is mapped shared", source })
-    }
-
-    /// Like [`Domain::read_back`], where most of the file may be holes.
-    fn clear_and_read_back(
-        &mut self,
-        tid: Tid,
-        call: &mut InCall,
-        file: &File,
-        object: ObjectId,
-        range: Range<u64>,
-        outcome: &mut Outcome,
-    ) -> Result<()> {
-        if range.is_empty() {
-            return Ok(());
-        }
-        let (offset, len) = (range.start, range.end - range.start);
-        outcome.effects.push(Effect::ClearObject { object, offset, len });
-        let mut data: Vec<Range<u64>> = Vec::new();
-        let read = sparse::each_piece(file, range, |offset, piece| {
-            let end = offset + piece.len() as u64;
-            match data.last_mut() {
-                Some(last) if last.end == offset => last.end = end,
-                _ => data.push(offset..end),
-            }
-            Ok(())
-        });
-        read.map_err(|source| RecordError::Os { what: "read back a file that is mapped shared", source })?;
-        for part in data {
-            self.read_back(tid, call, file, object, part, outcome)?;
-        }
-        Ok(())
-    }
-
-    /// Where a call that wrote `written` bytes into its target began: where it was told to, or where the
-    /// descriptor's position says, or at the end.
-    pub(super) fn start_of(
-        &self,
-        tid: Tid,
-        target: &Target,
-        args: [u64; 6],
-        written: u64,
-        outcome: &Outcome,
-    ) -> Result<u64> {
-        let FileArg::Fd(index) = target.file else { return Ok(0) };
-        let fd = Fd::of_arg(args[usize::from(index)]);
-        let end = if target.appends(args) || is_append(tid, fd) {
-            fs::metadata(proc::fd(tid, fd)).ok().map(|meta| meta.st_size())
-        } else if let Some(pointer) = target.behind(args) {
-            return moved_offset(&self.memory, Addr(pointer), written, outcome);
-        } else if let Some(given) = target.given(args) {
-            return Ok(given);
-        } else {
-            Fields::of_fd(tid, fd).and_then(|info| info.number("pos", 10))
-        };
-        Ok(end.unwrap_or(written).saturating_sub(written))
-    }
-
     pub(super) fn leave_write(&mut self, it: &mut Exit<'_>) -> Result<()> {
         let (tid, args, written) = (it.tid, it.args(), it.value());
         let (call, outcome) = (&mut *it.call, &mut *it.outcome);
@@ -200,13 +104,13 @@ impl Domain {
         let Some(object) = self.changed_at(tid, &path, call)? else { return Ok(()) };
         let mut offset = self.start_of(tid, &target, args, written, outcome)?;
         if let Ok(file) = File::open(&path) {
-            return self.read_back(tid, call, &file, object, offset..offset + written, outcome);
+            return self.recorder().read_back(tid, call, &file, object, offset..offset + written, outcome);
         }
         // A file that may be written and not read.
         for (addr, len) in buffers(&self.memory, target.is_vector, args, written) {
             let mut done = 0;
             while done < len {
-                self.spill(tid, call, outcome)?;
+                self.recorder().spill(tid, call, outcome)?;
                 let part = (len - done).min(PIECE_LEN);
                 let data = self.memory.read_vec(addr + done, usize::try_from(part).unwrap_or(0))?;
                 outcome.effects.push(Effect::WriteObject { object, offset, data });
@@ -216,53 +120,14 @@ impl Domain {
         Ok(())
     }
 
-    /// Calls that move data between descriptors without showing it to the program. Into a shared object they
-    /// are made if they cannot wait for anybody. To standard output they are refused as for a kind of file
-    /// that does not support them, because replay shows what was written from the program's memory; programs
-    /// fall back to reading and writing. `is_prompt`: it waits for nobody where it reads from a regular file.
-    pub(super) fn enter_transfer(&mut self, tid: Tid, call: &Call, is_prompt: bool) -> Result<Entry> {
-        let Some((target, path)) = self.target_of(tid, call.nr, call.args) else { return Ok(Entry::Make) };
-        let FileArg::Fd(to) = target.file else { return Ok(Entry::Make) };
-        if self.session.stdio.which(tid, Fd::of_arg(call.args[usize::from(to)])).is_some() {
-            return Ok(Entry::Done(-i64::from(libc::EINVAL)));
-        }
-        if object_at(&self.session, &path).is_none() {
-            return Ok(Entry::Make);
-        }
-        let from = target.from.map_or(Fd::NONE, |from| Fd::of_arg(call.args[usize::from(from)]));
-        let prompt = is_prompt && fs::metadata(proc::fd(tid, from)).is_ok_and(|meta| meta.is_file());
-        if prompt && File::open(&path).is_ok() {
-            Ok(Entry::MakeAtOnce)
-        } else {
-            Ok(Entry::Done(-i64::from(libc::EINVAL)))
-        }
-    }
-
     pub(super) fn leave_transfer(&mut self, it: &mut Exit<'_>) -> Result<()> {
         let (tid, args, written) = (it.tid, it.args(), it.value());
         let (call, outcome) = (&mut *it.call, &mut *it.outcome);
         let Some((target, path)) = self.target_of(tid, call.nr, args) else { return Ok(()) };
         let Some(object) = self.changed_at(tid, &path, call)? else { return Ok(()) };
         let start = self.start_of(tid, &target, args, written, outcome)?;
-        let file = Self::open_object(&path)?;
-        self.read_back(tid, call, &file, object, start..start + written, outcome)
-    }
-
-    /// What the table says of the file that a call changes, and where we find that file.
-    pub fn target_of(&self, tid: Tid, nr: u64, args: [u64; 6]) -> Option<(Target, PathBuf)> {
-        let target = row(nr)?.target?;
-        let path = match target.file {
-            FileArg::Fd(index) => proc::fd(tid, Fd::of_arg(args[usize::from(index)])),
-            FileArg::Path(index) => {
-                path_of(&self.memory, tid, Fd::CURRENT_FOLDER, Addr(args[usize::from(index)]))?
-            }
-        };
-        Some((target, path))
-    }
-
-    pub(super) fn enter_truncate(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
-        let target = self.target_of(tid, call.nr, call.args);
-        Ok(target.map_or(Entry::Make, |(_, path)| self.enter_change(&path)))
+        let file = Recorder::open_object(&path)?;
+        self.recorder().read_back(tid, call, &file, object, start..start + written, outcome)
     }
 
     /// A file that is mapped shared has a new length. Gives it back, if it is one.
@@ -286,32 +151,8 @@ impl Domain {
             return Ok(());
         }
         let (start, end) = fallocated(it.args());
-        let file = Self::open_object(&path)?;
-        self.clear_and_read_back(it.tid, it.call, &file, object, start..end.min(len), it.outcome)
-    }
-
-    /// The part of its file (first byte, end) that an ioctl replaces by clones of another's blocks; none
-    /// where it does not.
-    pub(super) fn cloned_to(&self, args: [u64; 6]) -> Option<(u64, u64)> {
-        match int(args[1]).cast_unsigned() {
-            FICLONE => Some((0, u64::MAX)),
-            FICLONERANGE => {
-                // struct file_clone_range: at 16 the length, 0 for all that the source has from there on; at
-                // 24 the place.
-                let len = self.memory.read_u64(Addr(args[2].wrapping_add(16))).ok()?;
-                let start = self.memory.read_u64(Addr(args[2].wrapping_add(24))).ok()?;
-                Some((start, if len == 0 { u64::MAX } else { start.saturating_add(len) }))
-            }
-            _ => None,
-        }
-    }
-
-    pub(super) fn enter_ioctl(&self, tid: Tid, call: &Call) -> Entry {
-        if is_cloning(call.u32(1)) {
-            self.enter_change(&proc::fd(tid, Fd::of_arg(call.args[0])))
-        } else {
-            Entry::Make
-        }
+        let file = Recorder::open_object(&path)?;
+        self.recorder().clear_and_read_back(it.tid, it.call, &file, object, start..end.min(len), it.outcome)
     }
 
     /// A file that is mapped shared has other content, where it was cloned to, and perhaps another length.
@@ -321,16 +162,12 @@ impl Domain {
         let Some((start, end)) = self.cloned_to(args) else { return Ok(()) };
         let path = proc::fd(tid, Fd::of_arg(args[0]));
         let Some(object) = self.changed_at(tid, &path, call)? else { return Ok(()) };
-        let file = Self::open_object(&path)?;
+        let file = Recorder::open_object(&path)?;
         let len = file.metadata().map(|meta| meta.st_size());
         let len =
             len.map_err(|source| RecordError::Os { what: "look at a file that is mapped shared", source })?;
         outcome.effects.push(Effect::ResizeObject { object, len });
-        self.clear_and_read_back(tid, call, &file, object, start.min(len)..end.min(len), outcome)
-    }
-
-    pub(super) fn truncates(&self, call: &InCall) -> bool {
-        open_args(&self.memory, call.nr, call.entry.args()).2 & libc::O_TRUNC != 0
+        self.recorder().clear_and_read_back(tid, call, &file, object, start.min(len)..end.min(len), outcome)
     }
 
     pub(super) fn enter_open(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
@@ -389,6 +226,175 @@ impl Domain {
             self.tell(Change { key, start: len, end: len, len });
         }
         Ok(())
+    }
+}
+
+impl Recorder<'_> {
+    /// The object shows this in `range` now.
+    fn read_back(
+        &mut self,
+        tid: Tid,
+        call: &mut InCall,
+        file: &File,
+        object: ObjectId,
+        range: Range<u64>,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let failed = |source| RecordError::Os { what: "read back a file that is mapped shared", source };
+        let end = range.end.min(file.metadata().map_err(failed)?.st_size());
+        let mut offset = range.start;
+        while offset < end {
+            self.spill(tid, call, outcome)?;
+            let mut data = vec![0; usize::try_from(PIECE_LEN.min(end - offset)).unwrap_or(0)];
+            file.read_exact_at(&mut data, offset).map_err(failed)?;
+            let len = data.len() as u64;
+            outcome.effects.push(Effect::WriteObject { object, offset, data });
+            offset += len;
+        }
+        Ok(())
+    }
+
+    /// A file that is mapped shared, to be read back.
+    fn open_object(path: &Path) -> Result<File> {
+        File::open(path)
+            .map_err(|source| RecordError::Os { what: "open a file that is mapped shared", source })
+    }
+
+    /// Like [`Recorder::read_back`], where most of the file may be holes.
+    fn clear_and_read_back(
+        &mut self,
+        tid: Tid,
+        call: &mut InCall,
+        file: &File,
+        object: ObjectId,
+        range: Range<u64>,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let (offset, len) = (range.start, range.end - range.start);
+        outcome.effects.push(Effect::ClearObject { object, offset, len });
+        let mut data: Vec<Range<u64>> = Vec::new();
+        let read = sparse::each_piece(file, range, |offset, piece| {
+            let end = offset + piece.len() as u64;
+            match data.last_mut() {
+                Some(last) if last.end == offset => last.end = end,
+                _ => data.push(offset..end),
+            }
+            Ok(())
+        });
+        read.map_err(|source| RecordError::Os { what: "read back a file that is mapped shared", source })?;
+        for part in data {
+            self.read_back(tid, call, file, object, part, outcome)?;
+        }
+        Ok(())
+    }
+}
+
+impl Crew {
+    /// How a call that changes what this path names is made. If it is an object, its token is ours already.
+    fn enter_change(&self, path: &Path) -> Entry {
+        if object_at(&self.session, path).is_some() || self.is_viewed(path) {
+            Entry::MakeAtOnce
+        } else {
+            Entry::Make
+        }
+    }
+
+    pub(super) fn enter_write_to(&self, tid: Tid, fd: Fd) -> Entry {
+        self.enter_change(&proc::fd(tid, fd))
+    }
+
+    /// Where a call that wrote `written` bytes into its target began: where it was told to, or where the
+    /// descriptor's position says, or at the end.
+    pub(super) fn start_of(
+        &self,
+        tid: Tid,
+        target: &Target,
+        args: [u64; 6],
+        written: u64,
+        outcome: &Outcome,
+    ) -> Result<u64> {
+        let FileArg::Fd(index) = target.file else { return Ok(0) };
+        let fd = Fd::of_arg(args[usize::from(index)]);
+        let end = if target.appends(args) || is_append(tid, fd) {
+            fs::metadata(proc::fd(tid, fd)).ok().map(|meta| meta.st_size())
+        } else if let Some(pointer) = target.behind(args) {
+            return moved_offset(&self.memory, Addr(pointer), written, outcome);
+        } else if let Some(given) = target.given(args) {
+            return Ok(given);
+        } else {
+            Fields::of_fd(tid, fd).and_then(|info| info.number("pos", 10))
+        };
+        Ok(end.unwrap_or(written).saturating_sub(written))
+    }
+
+    /// Calls that move data between descriptors without showing it to the program. Into a shared object they
+    /// are made if they cannot wait for anybody. To standard output they are refused as for a kind of file
+    /// that does not support them, because replay shows what was written from the program's memory; programs
+    /// fall back to reading and writing. `is_prompt`: it waits for nobody where it reads from a regular file.
+    pub(super) fn enter_transfer(&mut self, tid: Tid, call: &Call, is_prompt: bool) -> Result<Entry> {
+        let Some((target, path)) = self.target_of(tid, call.nr, call.args) else { return Ok(Entry::Make) };
+        let FileArg::Fd(to) = target.file else { return Ok(Entry::Make) };
+        if self.session.stdio.which(tid, Fd::of_arg(call.args[usize::from(to)])).is_some() {
+            return Ok(Entry::Done(-i64::from(libc::EINVAL)));
+        }
+        if object_at(&self.session, &path).is_none() {
+            return Ok(Entry::Make);
+        }
+        let from = target.from.map_or(Fd::NONE, |from| Fd::of_arg(call.args[usize::from(from)]));
+        let prompt = is_prompt && fs::metadata(proc::fd(tid, from)).is_ok_and(|meta| meta.is_file());
+        if prompt && File::open(&path).is_ok() {
+            Ok(Entry::MakeAtOnce)
+        } else {
+            Ok(Entry::Done(-i64::from(libc::EINVAL)))
+        }
+    }
+
+    /// What the table says of the file that a call changes, and where we find that file.
+    pub fn target_of(&self, tid: Tid, nr: u64, args: [u64; 6]) -> Option<(Target, PathBuf)> {
+        let target = row(nr)?.target?;
+        let path = match target.file {
+            FileArg::Fd(index) => proc::fd(tid, Fd::of_arg(args[usize::from(index)])),
+            FileArg::Path(index) => {
+                path_of(&self.memory, tid, Fd::CURRENT_FOLDER, Addr(args[usize::from(index)]))?
+            }
+        };
+        Some((target, path))
+    }
+
+    pub(super) fn enter_truncate(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
+        let target = self.target_of(tid, call.nr, call.args);
+        Ok(target.map_or(Entry::Make, |(_, path)| self.enter_change(&path)))
+    }
+
+    /// The part of its file (first byte, end) that an ioctl replaces by clones of another's blocks; none
+    /// where it does not.
+    pub(super) fn cloned_to(&self, args: [u64; 6]) -> Option<(u64, u64)> {
+        match int(args[1]).cast_unsigned() {
+            FICLONE => Some((0, u64::MAX)),
+            FICLONERANGE => {
+                // struct file_clone_range: at 16 the length, 0 for all that the source has from there on; at
+                // 24 the place.
+                let len = self.memory.read_u64(Addr(args[2].wrapping_add(16))).ok()?;
+                let start = self.memory.read_u64(Addr(args[2].wrapping_add(24))).ok()?;
+                Some((start, if len == 0 { u64::MAX } else { start.saturating_add(len) }))
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn enter_ioctl(&self, tid: Tid, call: &Call) -> Entry {
+        if is_cloning(call.u32(1)) {
+            self.enter_change(&proc::fd(tid, Fd::of_arg(call.args[0])))
+        } else {
+            Entry::Make
+        }
+    }
+
+    pub(super) fn truncates(&self, call: &InCall) -> bool {
+        open_args(&self.memory, call.nr, call.entry.args()).2 & libc::O_TRUNC != 0
     }
 
     /// Is this file the memory of a process of the recording? Its path ends with the process's id (or a

@@ -11,7 +11,7 @@ use bis_trace::{
 };
 
 use super::memory::{MADV_DONTNEED, MADV_FREE};
-use crate::{calls::Entry, domain::Domain, error::Result, space::without};
+use crate::{calls::Entry, domain::Domain, error::Result, process::Process, space::without};
 
 /// What such a call does to a range, or what it has done where it failed: its arguments, and what becomes of
 /// the outcome.
@@ -24,33 +24,13 @@ impl Domain {
     }
 
     pub(super) fn enter_mprotect(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
-        let entry = self.enter_over_ours(tid, call, Domain::protected, Domain::fail_mprotect)?;
+        let entry = self.enter_over_ours(
+            tid,
+            call,
+            |d, tid, args, outcome| d.protected(tid, args, outcome),
+            |d, tid, args, outcome| d.fail_mprotect(tid, args, outcome),
+        )?;
         Ok(entry.unwrap_or(Entry::Make))
-    }
-
-    pub(super) fn enter_mremap(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
-        let [.., new_len, flags, target, _] = call.args;
-        let target = Addr(target);
-        if flags & u64::from(libc::MREMAP_FIXED.cast_unsigned()) != 0 {
-            let end = target.saturating_add(new_len);
-            if self.ours().iter().any(|gap| gap.start < end && target < gap.end) {
-                self.note_taken(tid, target, new_len)?;
-                return Ok(Entry::Done(-i64::from(libc::ENOMEM)));
-            }
-        }
-        let touched = self.touches_ours(call);
-        Ok(if touched.is_some() { Entry::Done(-i64::from(libc::EFAULT)) } else { Entry::Make })
-    }
-
-    /// The range that the call's first two arguments say, and what is ours, if it is part of that.
-    fn touches_ours(&self, call: &Call) -> Option<(Range<Addr>, Vec<Range<Addr>>)> {
-        let [addr, len, ..] = call.args;
-        let addr = Addr(addr);
-        let end = addr.checked_add(len.checked_next_multiple_of(PAGE)?)?;
-        let ours = self.ours();
-        let touches = ours.iter().any(|gap| gap.start < end && addr < gap.end);
-        // What the kernel refuses, it refuses by itself.
-        (touches && addr.is_multiple_of(PAGE)).then_some((addr..end, ours))
     }
 
     /// At the entry of munmap, mprotect or madvise: what to do if it concerns memory of ours; none if it does
@@ -88,7 +68,9 @@ impl Domain {
     /// one of its legal behaviours.
     pub(super) fn enter_madvise(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         let advised: OfRange = |domain, _, args, outcome| domain.advised(args, outcome);
-        if let Some(entry) = self.enter_over_ours(tid, call, advised, Domain::fail_advice)? {
+        if let Some(entry) = self
+            .enter_over_ours(tid, call, advised, |d, tid, args, outcome| d.fail_advice(tid, args, outcome))?
+        {
             return Ok(entry);
         }
         if call.args[2] == MADV_FREE {
@@ -97,6 +79,33 @@ impl Domain {
             self.stopped(tid)?.set_regs(&regs)?;
         }
         Ok(Entry::Make)
+    }
+}
+
+impl Process {
+    pub(super) fn enter_mremap(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
+        let [.., new_len, flags, target, _] = call.args;
+        let target = Addr(target);
+        if flags & u64::from(libc::MREMAP_FIXED.cast_unsigned()) != 0 {
+            let end = target.saturating_add(new_len);
+            if self.ours().iter().any(|gap| gap.start < end && target < gap.end) {
+                self.note_taken(tid, target, new_len)?;
+                return Ok(Entry::Done(-i64::from(libc::ENOMEM)));
+            }
+        }
+        let touched = self.touches_ours(call);
+        Ok(if touched.is_some() { Entry::Done(-i64::from(libc::EFAULT)) } else { Entry::Make })
+    }
+
+    /// The range that the call's first two arguments say, and what is ours, if it is part of that.
+    fn touches_ours(&self, call: &Call) -> Option<(Range<Addr>, Vec<Range<Addr>>)> {
+        let [addr, len, ..] = call.args;
+        let addr = Addr(addr);
+        let end = addr.checked_add(len.checked_next_multiple_of(PAGE)?)?;
+        let ours = self.ours();
+        let touches = ours.iter().any(|gap| gap.start < end && addr < gap.end);
+        // What the kernel refuses, it refuses by itself.
+        (touches && addr.is_multiple_of(PAGE)).then_some((addr..end, ours))
     }
 }
 

@@ -9,7 +9,7 @@ use bis_trace::{
 use bis_tracee::checksum;
 
 use super::args::buffers;
-use crate::{calls::Entry, domain::Domain, error::Result, task::InCall};
+use crate::{calls::Entry, crew::Crew, domain::Domain, error::Result, task::InCall};
 
 impl Domain {
     /// Before a write: if it goes to standard output or error, nobody else may write there until it is known
@@ -26,7 +26,9 @@ impl Domain {
         let waits = self.call(tid)?.pauses || !self.session.stdio.is_file(stream);
         Ok(if self.tasks.len() > 1 && !waits { Entry::MakeAtOnce } else { Entry::Make })
     }
+}
 
+impl Crew {
     fn is_vector(nr: u64) -> bool {
         [libc::SYS_writev, libc::SYS_pwritev, libc::SYS_pwritev2].contains(&nr.cast_signed())
     }

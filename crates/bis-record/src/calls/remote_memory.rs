@@ -14,6 +14,7 @@ use bis_tracee::{
 use super::args::int;
 use crate::{
     calls::{Entry, Exit},
+    crew::Crew,
     domain::Domain,
     error::Result,
     mail::Sent,
@@ -128,7 +129,9 @@ impl Domain {
             }
         }
     }
+}
 
+impl Crew {
     /// What these buffers of the caller hold, up to the first byte that cannot be read, and no more than
     /// `most`.
     pub(super) fn gather(&self, buffers: Vec<(Addr, u64)>, most: u64) -> Vec<u8> {

@@ -15,7 +15,7 @@ use super::{
     args::{message_flags, message_pieces, pieces},
     finish::{EINTR, RESTARTS},
 };
-use crate::{domain::Domain, error::Result};
+use crate::{crew::Crew, error::Result, process::Process};
 
 /// How a call says what it moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,7 +114,7 @@ impl Moved {
     }
 }
 
-impl Domain {
+impl Process {
     /// The task stands at the exit of its call with these registers. Those with which the call ends; none: it
     /// is made again for what is left.
     pub fn moved(&mut self, tid: Tid, regs: Registers) -> Result<Option<Registers>> {
@@ -156,6 +156,28 @@ impl Domain {
         }
     }
 
+    /// The call is made again as `nr` with these arguments, for what is left.
+    fn move_rest(&mut self, tid: Tid, nr: u64, args: [u64; 6], whole: Registers) -> Result<()> {
+        let call = self.call(tid)?;
+        (call.moved, call.shortened) = (whole.rax, true);
+        self.make_again(tid, (nr, args), whole)
+    }
+
+    /// The task stands at the exit of its call: it is set back to make it again, with this number and these
+    /// arguments. What comes first decides: if it is a handler, the call has ended with the registers
+    /// `otherwise`.
+    pub fn make_again(&mut self, tid: Tid, again: (u64, [u64; 6]), otherwise: Registers) -> Result<()> {
+        let (rax, [rdi, rsi, rdx, r10, r8, r9]) = again;
+        let rip = (self.space.again_rip(otherwise.ip()) - 2).0;
+        let again = Registers { rip, rax, orig_rax: u64::MAX, rdi, rsi, rdx, r10, r8, r9, ..otherwise };
+        self.stopped(tid)?.set_regs(&again)?;
+        self.call(tid)?.set_back = Some(otherwise);
+        self.task(tid)?.standing.go_on();
+        Ok(())
+    }
+}
+
+impl Crew {
     /// Has nothing that the program can know of cut this call?
     fn is_cut_by_nobody(&mut self, tid: Tid, call: &Call) -> Result<bool> {
         if self.is_interrupted_by_us(tid)? {
@@ -183,13 +205,6 @@ impl Domain {
         poll(&mut ends, Some(&Timespec::default())).is_ok() && !ends[0].revents().intersects(gone)
     }
 
-    /// The call is made again as `nr` with these arguments, for what is left.
-    fn move_rest(&mut self, tid: Tid, nr: u64, args: [u64; 6], whole: Registers) -> Result<()> {
-        let call = self.call(tid)?;
-        (call.moved, call.shortened) = (whole.rax, true);
-        self.make_again(tid, (nr, args), whole)
-    }
-
     /// The call has ended. `regs` says what it has moved at last.
     fn ends_moving(
         &mut self,
@@ -204,19 +219,6 @@ impl Domain {
         let whole = moved.whole(regs, nr);
         self.stopped(tid)?.set_regs(&whole)?;
         Ok(Some(whole))
-    }
-
-    /// The task stands at the exit of its call: it is set back to make it again, with this number and these
-    /// arguments. What comes first decides: if it is a handler, the call has ended with the registers
-    /// `otherwise`.
-    pub fn make_again(&mut self, tid: Tid, again: (u64, [u64; 6]), otherwise: Registers) -> Result<()> {
-        let (rax, [rdi, rsi, rdx, r10, r8, r9]) = again;
-        let rip = (self.space.again_rip(otherwise.ip()) - 2).0;
-        let again = Registers { rip, rax, orig_rax: u64::MAX, rdi, rsi, rdx, r10, r8, r9, ..otherwise };
-        self.stopped(tid)?.set_regs(&again)?;
-        self.call(tid)?.set_back = Some(otherwise);
-        self.task(tid)?.standing.go_on();
-        Ok(())
     }
 }
 

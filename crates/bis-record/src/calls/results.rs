@@ -26,8 +26,10 @@ use crate::{
         Reader,
         cloned::{Attempt, Run, is_worth_cloning},
     },
-    domain::Domain,
+    crew::Crew,
     error::Result,
+    events::Recorder,
+    process::Process,
     space,
     task::InCall,
 };
@@ -73,7 +75,7 @@ impl Brought {
     }
 }
 
-impl Domain {
+impl Recorder<'_> {
     /// Copies what the call wrote to where the program expects it, and returns what belongs into the call's
     /// event. What is more than one event should hold has events of its own then.
     pub fn results(
@@ -108,6 +110,67 @@ impl Domain {
         Ok(brought.take())
     }
 
+    /// Writes what the call has changed so far, if it is as much as one event should hold: what the caller
+    /// has still to add goes into an outcome that is empty again. Only the order among what is added must
+    /// matter, not that it comes at one moment.
+    pub fn spill(&mut self, tid: Tid, call: &mut InCall, outcome: &mut Outcome) -> Result<()> {
+        let in_effect = |effect: &Effect| match effect {
+            Effect::WriteObject { data, .. } => data.len(),
+            _ => 0,
+        };
+        let held = outcome.writes.iter().map(|write| write.data.len()).sum::<usize>()
+            + outcome.effects.iter().map(in_effect).sum::<usize>();
+        // A call whose event has its number already (it writes to the terminal) has one event.
+        if (held as u64) < PIECE_BYTES_MAX || call.seq.is_some() {
+            return Ok(());
+        }
+        let (writes, effects) = (mem::take(&mut outcome.writes), mem::take(&mut outcome.effects));
+        let ours = outcome.ours.take();
+        self.write_early(tid, call, Outcome { writes, effects, ours, ..Outcome::default() })
+    }
+
+    /// An event of the call that has this outcome and leaves the task in front of the call.
+    fn write_early(&mut self, tid: Tid, call: &mut InCall, outcome: Outcome) -> Result<()> {
+        let ((nr, entry), regs) = (call.told(), call.before());
+        let outcome = Box::new(Outcome { regs, ..outcome });
+        let kind = if mem::take(&mut call.entered) {
+            EventKind::SyscallExit { nr, outcome }
+        } else {
+            EventKind::Syscall { nr, entry, outcome }
+        };
+        self.event_with(tid, kind, mem::take(&mut call.sums))
+    }
+}
+
+impl Process {
+    /// Clones the whole blocks of what a read from a file brought. None: all of it is to be copied.
+    fn clone_result(
+        &mut self,
+        tid: Tid,
+        call: &InCall,
+        outputs: &[Output],
+        result: i64,
+    ) -> Result<Option<Run>> {
+        let fd = Fd::of_arg(call.entry.args()[0]);
+        let is_copied = || self.hooks.as_ref().is_some_and(|hooks| hooks.area.is_copied(fd));
+        let Some(cloning) = &self.session.cloning else { return Ok(None) };
+        if !is_worth_cloning(call) || is_copied() {
+            return Ok(None);
+        }
+        let Some(pid) = self.tasks.get(&tid).map(|task| task.pid) else { return Ok(None) };
+        match cloning.attempt(pid, call, outputs, result) {
+            Attempt::Cloned(run) => return Ok(Some(run)),
+            // A descriptor that does not exist may come to be another one.
+            Attempt::Never if result >= 0 => {
+                self.hooks.iter().for_each(|hooks| hooks.area.set_copied(fd));
+            }
+            Attempt::Never | Attempt::NotNow => {}
+        }
+        Ok(None)
+    }
+}
+
+impl Crew {
     /// Brings the first part of an output to where the program expects it. How long that was; none: the rest
     /// of it is not there.
     fn bring_part(&self, call: &InCall, brought: &mut Brought, output: Output) -> Result<Option<u64>> {
@@ -142,63 +205,6 @@ impl Domain {
             _ => brought.writes.push(MemWrite { addr: home + offset, data }),
         }
         Ok((!is_short).then_some(len))
-    }
-
-    /// Clones the whole blocks of what a read from a file brought. None: all of it is to be copied.
-    fn clone_result(
-        &mut self,
-        tid: Tid,
-        call: &InCall,
-        outputs: &[Output],
-        result: i64,
-    ) -> Result<Option<Run>> {
-        let fd = Fd::of_arg(call.entry.args()[0]);
-        let is_copied = || self.hooks.as_ref().is_some_and(|hooks| hooks.area.is_copied(fd));
-        let Some(cloning) = &self.session.cloning else { return Ok(None) };
-        if !is_worth_cloning(call) || is_copied() {
-            return Ok(None);
-        }
-        let Some(pid) = self.tasks.get(&tid).map(|task| task.pid) else { return Ok(None) };
-        match cloning.attempt(pid, call, outputs, result) {
-            Attempt::Cloned(run) => return Ok(Some(run)),
-            // A descriptor that does not exist may come to be another one.
-            Attempt::Never if result >= 0 => {
-                self.hooks.iter().for_each(|hooks| hooks.area.set_copied(fd));
-            }
-            Attempt::Never | Attempt::NotNow => {}
-        }
-        Ok(None)
-    }
-
-    /// Writes what the call has changed so far, if it is as much as one event should hold: what the caller
-    /// has still to add goes into an outcome that is empty again. Only the order among what is added must
-    /// matter, not that it comes at one moment.
-    pub fn spill(&mut self, tid: Tid, call: &mut InCall, outcome: &mut Outcome) -> Result<()> {
-        let in_effect = |effect: &Effect| match effect {
-            Effect::WriteObject { data, .. } => data.len(),
-            _ => 0,
-        };
-        let held = outcome.writes.iter().map(|write| write.data.len()).sum::<usize>()
-            + outcome.effects.iter().map(in_effect).sum::<usize>();
-        // A call whose event has its number already (it writes to the terminal) has one event.
-        if (held as u64) < PIECE_BYTES_MAX || call.seq.is_some() {
-            return Ok(());
-        }
-        let (writes, effects) = (mem::take(&mut outcome.writes), mem::take(&mut outcome.effects));
-        let ours = outcome.ours.take();
-        self.write_early(tid, call, Outcome { writes, effects, ours, ..Outcome::default() })
-    }
-
-    /// An event of the call that has this outcome and leaves the task in front of the call.
-    fn write_early(&mut self, tid: Tid, call: &mut InCall, outcome: Outcome) -> Result<()> {
-        let ((nr, entry), regs) = (call.told(), call.before());
-        let outcome = Box::new(Outcome { regs, ..outcome });
-        let kind = if mem::take(&mut call.entered) {
-            EventKind::SyscallExit { nr, outcome }
-        } else {
-            EventKind::Syscall { nr, entry, outcome }
-        };
-        self.event_with(tid, kind, mem::take(&mut call.sums))
     }
 }
 

@@ -35,7 +35,16 @@ use bis_tracee::{
 use held::Held;
 
 use super::shown::OwnSeccomp;
-use crate::{calls::Entry, domain::Domain, error::Result, task::InCall, traced::Asked};
+use crate::{
+    calls::Entry,
+    crew::{Crew, with_slot},
+    domain::Domain,
+    error::Result,
+    events::Recorder,
+    process::Process,
+    task::InCall,
+    traced::Asked,
+};
 
 const SIGSYS: Signal = Signal(31);
 const MODE_STRICT: u32 = 1;
@@ -100,6 +109,101 @@ fn siginfo((table, nr): (Table, u64), ip: u64, data: i32) -> SigInfo {
 }
 
 impl Domain {
+    // --- what becomes of its calls
+
+    /// At the entry of a call that is new: asks the task's filters. Gives the call back if it is to be made;
+    /// else all is done.
+    pub fn judge(&mut self, tid: Tid, state: InCall) -> Result<Option<InCall>> {
+        if !self.task(tid)?.traits.wishes.held.sandbox.is_there() || self.is_of_vdso(tid, &state)? {
+            return Ok(Some(state));
+        }
+        let (table, (_, entry)) = (state.table(), state.told());
+        let ip = self.space.original_rip(entry.ip()).0;
+        let nr = u32::try_from(entry.orig_rax & u64::from(u32::MAX)).unwrap_or(0);
+        let args = match table {
+            Table::Wide => entry.args(),
+            Table::Narrow => super::narrow::made(&entry).args.map(u64::from),
+        };
+        let question = Question { nr, ip, args, table };
+        let verdict = self.task(tid)?.traits.wishes.held.sandbox.judge(&question);
+        if verdict != Verdict::Allow {
+            tracing::debug!(domain = %self.id, %tid, nr, ?verdict, "a filter of the program's own");
+        }
+        match verdict {
+            Verdict::Allow => return Ok(Some(state)),
+            Verdict::Errno(errno) => self.not_made(tid, state, -i64::from(errno))?,
+            Verdict::Trace(data) => match self.tell_filtered(tid, data)? {
+                Asked::Holds => {}
+                Asked::Answered => return Ok(Some(state)),
+                Asked::Nobody => self.not_made(tid, state, -i64::from(libc::ENOSYS))?,
+            },
+            Verdict::Trap(data) => self.trap_call(tid, state, ip, data)?,
+            Verdict::KillThread => self.end_by_filter(tid, state, false)?,
+            Verdict::KillProcess => self.end_by_filter(tid, state, true)?,
+            Verdict::Sigkill => {
+                let pid = self.task(tid)?.pid;
+                let is_last = self.tasks.values().filter(|task| task.pid == pid).count() == 1;
+                if !is_last {
+                    return self.end_by_filter(tid, state, false).map(|()| None);
+                }
+                self.recorder().stand_in(tid, state)?;
+                sys::kill(tid, Signal::KILL)?;
+                self.wait_for_report(tid)?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// SIGSYS in place of the call.
+    fn trap_call(&mut self, tid: Tid, state: InCall, ip: u64, data: i32) -> Result<()> {
+        let is_blocked = self.stopped(tid)?.sigmask()? >> (SIGSYS.0 - 1) & 1 != 0;
+        if is_blocked || disposition(tid, SIGSYS) != Disposition::Handler {
+            // It cannot be kept from coming.
+            return self.end_by_filter(tid, state, true);
+        }
+        let (table, (_, entry)) = (state.table(), state.told());
+        let nr = entry.orig_rax;
+        self.not_made(tid, state, nr.cast_signed())?;
+        let regs = Registers { rax: nr, orig_rax: u64::MAX, ..entry };
+        self.task(tid)?.stash.push_front(siginfo((table, nr), ip, data));
+        self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent).map(drop)
+    }
+
+    /// Ends the task, or its process, as the kernel does it: by a filter.
+    fn end_by_filter(&mut self, tid: Tid, state: InCall, process: bool) -> Result<()> {
+        /// In the agent's page, behind its text: `struct sock_fprog`, and the one instruction.
+        const AT: u64 = AGENT_BASE + AGENT_LEN - 32;
+        const _: () = assert!(AGENT_BASE + TEXT.len() as u64 <= AT);
+        const RETURN: u16 = 6;
+        let before = state.before();
+        self.recorder().stand_in(tid, state)?;
+        let answer = Insn { code: RETURN, jt: 0, jf: 0, k: if process { 1 << 31 } else { 0 } };
+        let program = [&1u64.to_le_bytes()[..], &(AT + 16).to_le_bytes(), &answer.to_bytes()].concat();
+        self.memory.write(Addr(AT), &program)?;
+        with_slot(self, tid, |_, slot| {
+            let mut remote = Remote::new(slot)?;
+            let args = [SET_MODE_FILTER.into(), 0, AT, 0, 0, 0];
+            remote.must("end a task by a seccomp filter", libc::SYS_seccomp, args)?;
+            Ok(remote.finish()?)
+        })?;
+        self.stopped(tid)?.set_regs(&before)?;
+        self.resume(tid, Resume::Cont)?;
+        self.wait_for_report(tid)
+    }
+}
+
+impl Recorder<'_> {
+    /// Writes down that the task stands in a call out of which it does not come.
+    fn stand_in(&mut self, tid: Tid, mut state: InCall) -> Result<()> {
+        state.handler = Some(Handler::Exit);
+        let task = self.task(tid)?;
+        task.call = Some(state);
+        task.standing.describe();
+        self.write_entry(tid)
+    }
+}
+
+impl Process {
     // --- what the program asks for
 
     /// prctl, for the options that concern seccomp; none for all others.
@@ -151,18 +255,6 @@ impl Domain {
         }
     }
 
-    pub(super) fn has_no_new_privs(&mut self, tid: Tid) -> Result<bool> {
-        Ok(self.task(tid)?.traits.wishes.no_new_privs || own_no_new_privs())
-    }
-
-    /// As /proc is to show it, for a task of this domain.
-    pub(super) fn own_seccomp(&self, tid: Tid) -> Option<OwnSeccomp> {
-        let wishes = &self.tasks.get(&tid)?.traits.wishes;
-        let no_new_privs = wishes.no_new_privs || own_no_new_privs();
-        let sandbox = &wishes.held.sandbox;
-        Some(OwnSeccomp { mode: sandbox.mode(), filters: sandbox.len(), no_new_privs })
-    }
-
     fn be_strict(&mut self, tid: Tid) -> Result<Entry> {
         let mut sandbox = self.task(tid)?.traits.wishes.held.sandbox.clone();
         if let Err(errno) = sandbox.be_strict() {
@@ -175,6 +267,36 @@ impl Domain {
         self.forbid_clock(&mut restored)?;
         self.call(tid)?.writes.append(&mut restored.writes);
         Ok(Entry::Done(0))
+    }
+
+    /// Was the call made in the vdso, which without us would have made none?
+    fn is_of_vdso(&mut self, tid: Tid, state: &InCall) -> Result<bool> {
+        let first = state.entry.rdi;
+        let is_clock = |nr| nr != 228 && nr != 229 || CLOCKS_OF_VDSO.contains(&first);
+        if !OF_VDSO.contains(&state.nr) || !is_clock(state.nr) {
+            return Ok(false);
+        }
+        let ip = self.space.original_rip(state.entry.ip());
+        // A browser asks for the time in each of its sandboxes all the while.
+        if self.space.clock().is_of_vdso(ip) {
+            return Ok(true);
+        }
+        let mappings = maps::read(tid)?;
+        Ok(mappings.iter().any(|m| m.name == b"[vdso]" && (m.start..m.end).contains(&ip)))
+    }
+}
+
+impl Crew {
+    pub(super) fn has_no_new_privs(&mut self, tid: Tid) -> Result<bool> {
+        Ok(self.task(tid)?.traits.wishes.no_new_privs || own_no_new_privs())
+    }
+
+    /// As /proc is to show it, for a task of this domain.
+    pub(super) fn own_seccomp(&self, tid: Tid) -> Option<OwnSeccomp> {
+        let wishes = &self.tasks.get(&tid)?.traits.wishes;
+        let no_new_privs = wishes.no_new_privs || own_no_new_privs();
+        let sandbox = &wishes.held.sandbox;
+        Some(OwnSeccomp { mode: sandbox.mode(), filters: sandbox.len(), no_new_privs })
     }
 
     /// The filter of a `struct sock_fprog`.
@@ -235,113 +357,6 @@ impl Domain {
         }
         self.task(tid)?.traits.wishes.held = held;
         Ok(Entry::Done(0))
-    }
-
-    // --- what becomes of its calls
-
-    /// At the entry of a call that is new: asks the task's filters. Gives the call back if it is to be made;
-    /// else all is done.
-    pub fn judge(&mut self, tid: Tid, state: InCall) -> Result<Option<InCall>> {
-        if !self.task(tid)?.traits.wishes.held.sandbox.is_there() || self.is_of_vdso(tid, &state)? {
-            return Ok(Some(state));
-        }
-        let (table, (_, entry)) = (state.table(), state.told());
-        let ip = self.space.original_rip(entry.ip()).0;
-        let nr = u32::try_from(entry.orig_rax & u64::from(u32::MAX)).unwrap_or(0);
-        let args = match table {
-            Table::Wide => entry.args(),
-            Table::Narrow => super::narrow::made(&entry).args.map(u64::from),
-        };
-        let question = Question { nr, ip, args, table };
-        let verdict = self.task(tid)?.traits.wishes.held.sandbox.judge(&question);
-        if verdict != Verdict::Allow {
-            tracing::debug!(domain = %self.id, %tid, nr, ?verdict, "a filter of the program's own");
-        }
-        match verdict {
-            Verdict::Allow => return Ok(Some(state)),
-            Verdict::Errno(errno) => self.not_made(tid, state, -i64::from(errno))?,
-            Verdict::Trace(data) => match self.tell_filtered(tid, data)? {
-                Asked::Holds => {}
-                Asked::Answered => return Ok(Some(state)),
-                Asked::Nobody => self.not_made(tid, state, -i64::from(libc::ENOSYS))?,
-            },
-            Verdict::Trap(data) => self.trap_call(tid, state, ip, data)?,
-            Verdict::KillThread => self.end_by_filter(tid, state, false)?,
-            Verdict::KillProcess => self.end_by_filter(tid, state, true)?,
-            Verdict::Sigkill => {
-                let pid = self.task(tid)?.pid;
-                let is_last = self.tasks.values().filter(|task| task.pid == pid).count() == 1;
-                if !is_last {
-                    return self.end_by_filter(tid, state, false).map(|()| None);
-                }
-                self.stand_in(tid, state)?;
-                sys::kill(tid, Signal::KILL)?;
-                self.wait_for_report(tid)?;
-            }
-        }
-        Ok(None)
-    }
-
-    /// Was the call made in the vdso, which without us would have made none?
-    fn is_of_vdso(&mut self, tid: Tid, state: &InCall) -> Result<bool> {
-        let first = state.entry.rdi;
-        let is_clock = |nr| nr != 228 && nr != 229 || CLOCKS_OF_VDSO.contains(&first);
-        if !OF_VDSO.contains(&state.nr) || !is_clock(state.nr) {
-            return Ok(false);
-        }
-        let ip = self.space.original_rip(state.entry.ip());
-        // A browser asks for the time in each of its sandboxes all the while.
-        if self.space.clock().is_of_vdso(ip) {
-            return Ok(true);
-        }
-        let mappings = maps::read(tid)?;
-        Ok(mappings.iter().any(|m| m.name == b"[vdso]" && (m.start..m.end).contains(&ip)))
-    }
-
-    /// SIGSYS in place of the call.
-    fn trap_call(&mut self, tid: Tid, state: InCall, ip: u64, data: i32) -> Result<()> {
-        let is_blocked = self.stopped(tid)?.sigmask()? >> (SIGSYS.0 - 1) & 1 != 0;
-        if is_blocked || disposition(tid, SIGSYS) != Disposition::Handler {
-            // It cannot be kept from coming.
-            return self.end_by_filter(tid, state, true);
-        }
-        let (table, (_, entry)) = (state.table(), state.told());
-        let nr = entry.orig_rax;
-        self.not_made(tid, state, nr.cast_signed())?;
-        let regs = Registers { rax: nr, orig_rax: u64::MAX, ..entry };
-        self.task(tid)?.stash.push_front(siginfo((table, nr), ip, data));
-        self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent).map(drop)
-    }
-
-    /// Writes down that the task stands in a call out of which it does not come.
-    fn stand_in(&mut self, tid: Tid, mut state: InCall) -> Result<()> {
-        state.handler = Some(Handler::Exit);
-        let task = self.task(tid)?;
-        task.call = Some(state);
-        task.standing.describe();
-        self.write_entry(tid)
-    }
-
-    /// Ends the task, or its process, as the kernel does it: by a filter.
-    fn end_by_filter(&mut self, tid: Tid, state: InCall, process: bool) -> Result<()> {
-        /// In the agent's page, behind its text: `struct sock_fprog`, and the one instruction.
-        const AT: u64 = AGENT_BASE + AGENT_LEN - 32;
-        const _: () = assert!(AGENT_BASE + TEXT.len() as u64 <= AT);
-        const RETURN: u16 = 6;
-        let before = state.before();
-        self.stand_in(tid, state)?;
-        let answer = Insn { code: RETURN, jt: 0, jf: 0, k: if process { 1 << 31 } else { 0 } };
-        let program = [&1u64.to_le_bytes()[..], &(AT + 16).to_le_bytes(), &answer.to_bytes()].concat();
-        self.memory.write(Addr(AT), &program)?;
-        self.with_slot(tid, |_, slot| {
-            let mut remote = Remote::new(slot)?;
-            let args = [SET_MODE_FILTER.into(), 0, AT, 0, 0, 0];
-            remote.must("end a task by a seccomp filter", libc::SYS_seccomp, args)?;
-            Ok(remote.finish()?)
-        })?;
-        self.stopped(tid)?.set_regs(&before)?;
-        self.resume(tid, Resume::Cont)?;
-        self.wait_for_report(tid)
     }
 }
 

@@ -9,7 +9,7 @@ use bis_syscalls::Call;
 use bis_trace::types::{Fd, Registers, Tid};
 use bis_tracee::proc;
 
-use crate::{chaos::SHORTENED, domain::Domain, error::Result, task::InCall};
+use crate::{chaos::SHORTENED, crew::Crew, error::Result, task::InCall};
 
 /// The fewest bytes that this read or write may move with nothing lost, if it may move fewer than asked for:
 /// a read of a TCP socket, whose bytes come in any pieces; of a pipe or a local socket, as many as are
@@ -57,7 +57,7 @@ fn least_of_socket(tid: Tid, inode: u64, local: u64) -> Option<u64> {
     (listed("tcp", 9, &|_| true) || listed("tcp6", 9, &|_| true)).then_some(1)
 }
 
-impl Domain {
+impl Crew {
     /// At the entry of a call that is about to be made: asks the kernel for fewer bytes than the program
     /// does, perhaps.
     pub fn shorten(&mut self, tid: Tid, call: &Call) -> Result<()> {

@@ -1,6 +1,6 @@
 //! What the recorder does at the two ends of the calls that their rows (`bis_syscalls`) leave to it: a row
 //! for each here, too, whose columns are what is special about the call. Two others ask which of them a call
-//! is: `process.rs`, because the makers of tasks have their arguments in different places, and
+//! is: `born.rs`, because the makers of tasks have their arguments in different places, and
 //! `hooks/classes.rs`, which looks at what was opened.
 
 use bis_syscalls::{Call, Handler};
@@ -11,7 +11,7 @@ use super::{
     args::ExecArgs,
     entry::{Exit, Touches},
 };
-use crate::{domain::Domain, error::Result};
+use crate::{crew::Crew, domain::Domain, error::Result};
 
 type Enter = fn(&mut Domain, Tid, &Call) -> Result<Entry>;
 pub type Leave = fn(&mut Domain, &mut Exit<'_>) -> Result<()>;
@@ -20,7 +20,7 @@ pub type Leave = fn(&mut Domain, &mut Exit<'_>) -> Result<()>;
 #[derive(Clone, Copy)]
 pub struct Steps {
     /// Does it wait until another task has done something, whatever the table of all calls says?
-    pub waits: fn(&Domain, &Call) -> bool,
+    pub waits: fn(&Crew, &Call) -> bool,
     /// It copies the caller's memory: nobody may change that from the call's begin on, until it is known
     /// where the copy is.
     pub copies_memory: bool,
@@ -59,13 +59,13 @@ const COPY: Steps =
 
 const LENGTH: Steps = Steps {
     touches: Touches::Length,
-    enter: Domain::enter_truncate,
+    enter: |d, tid, call| d.enter_truncate(tid, call),
     leave: |d, it| d.leave_truncate(it).map(drop),
     ..PLAIN
 };
 
 const EXEC: Steps =
-    Steps { waits: |_, _| true, leave: Domain::leave_exec, failed: Domain::leave_exec, ..PLAIN };
+    Steps { waits: |_, _| true, leave: |d, it| d.leave_exec(it), failed: |d, it| d.leave_exec(it), ..PLAIN };
 
 /// Until it is on its way out, nobody else goes on: another thread of a process that ends would be killed in
 /// the middle of what it does.
@@ -76,18 +76,18 @@ const EXIT: Steps = Steps { enter: |d, tid, _| d.write_entry(tid).map(|()| Entry
 pub fn steps(handler: Handler) -> Steps {
     use Handler as H;
     match handler {
-        H::Mmap => Steps { touches: Touches::Mapped, enter: Domain::enter_mmap, leave: Domain::leave_mmap, failed: Domain::fail_mmap, ..PLAIN },
+        H::Mmap => Steps { touches: Touches::Mapped, enter: |d, tid, call| d.enter_mmap(tid, call), leave: Domain::leave_mmap, failed: Domain::fail_mmap, ..PLAIN },
         H::Munmap => Steps { enter: Domain::enter_munmap, leave: |d, it| d.leave_munmap(it.tid, it.args(), it.outcome), ..PLAIN },
-        H::Mprotect => Steps { enter: Domain::enter_mprotect, leave: |d, it| d.protected(it.tid, it.args(), it.outcome), failed: |d, it| d.fail_mprotect(it.tid, it.args(), it.outcome), ..PLAIN },
-        H::Mremap => Steps { enter: Domain::enter_mremap, leave: Domain::leave_mremap, failed: Domain::fail_mremap, ..PLAIN },
-        H::Brk => Steps { leave: Domain::leave_brk, ..PLAIN },
-        H::Madvise => Steps { enter: Domain::enter_madvise, leave: Domain::leave_madvise, failed: Domain::fail_madvise, ..PLAIN },
+        H::Mprotect => Steps { enter: |d, tid, call| d.enter_mprotect(tid, call), leave: |d, it| d.protected(it.tid, it.args(), it.outcome), failed: |d, it| d.fail_mprotect(it.tid, it.args(), it.outcome), ..PLAIN },
+        H::Mremap => Steps { enter: |d, tid, call| d.enter_mremap(tid, call), leave: Domain::leave_mremap, failed: Domain::fail_mremap, ..PLAIN },
+        H::Brk => Steps { leave: |d, it| d.leave_brk(it), ..PLAIN },
+        H::Madvise => Steps { enter: |d, tid, call| d.enter_madvise(tid, call), leave: |d, it| d.leave_madvise(it), failed: |d, it| d.fail_madvise(it), ..PLAIN },
         H::RemapFilePages | H::PkeyMprotect => REFUSED,
-        H::Shmat => Steps { touches: Touches::Segment, enter: Domain::enter_shmat, leave: Domain::leave_shmat, ..PLAIN },
+        H::Shmat => Steps { touches: Touches::Segment, enter: |d, tid, call| d.enter_shmat(tid, call), leave: Domain::leave_shmat, ..PLAIN },
         H::Shmdt => Steps { leave: Domain::leave_shmdt, ..PLAIN },
 
-        H::Clone => Steps { waits: |_, call| call.args[0] & CLONE_VFORK != 0, copies_memory: true, enter: Domain::enter_clone, ..PLAIN },
-        H::Clone3 => Steps { waits: |d, call| d.clone3_flags(call) & CLONE_VFORK != 0, copies_memory: true, enter: Domain::enter_clone3, ..PLAIN },
+        H::Clone => Steps { waits: |_, call| call.args[0] & CLONE_VFORK != 0, copies_memory: true, enter: |d, tid, call| d.enter_clone(tid, call), ..PLAIN },
+        H::Clone3 => Steps { waits: |d, call| d.clone3_flags(call) & CLONE_VFORK != 0, copies_memory: true, enter: |d, tid, call| d.enter_clone3(tid, call), ..PLAIN },
         H::Fork => Steps { copies_memory: true, enter: |d, tid, _| Ok(d.enter_copy(tid)), ..PLAIN },
         H::Vfork => Steps { waits: |_, _| true, ..PLAIN },
         H::Execve => Steps { enter: |d, tid, call| d.enter_exec(tid, ExecArgs::of_execve(call)), ..EXEC },
@@ -96,30 +96,30 @@ pub fn steps(handler: Handler) -> Steps {
         H::SetTidAddress => Steps { leave: |d, it| { d.task(it.tid)?.clear_tid = Addr(it.args()[0]); Ok(()) }, ..PLAIN },
         H::SetRobustList => Steps { leave: |d, it| { d.task(it.tid)?.robust_list = Addr(it.args()[0]); Ok(()) }, ..PLAIN },
 
-        H::ArchPrctl => Steps { enter: Domain::enter_arch_prctl, ..PLAIN },
-        H::Prctl => Steps { enter: Domain::enter_prctl, ..PLAIN },
-        H::Seccomp => Steps { enter: Domain::enter_seccomp, ..PLAIN },
-        H::Personality => Steps { enter: Domain::enter_personality, leave: Domain::leave_personality, ..PLAIN },
-        H::SchedSetaffinity => Steps { enter: Domain::enter_setaffinity, ..PLAIN },
-        H::SchedGetaffinity => Steps { leave: Domain::leave_getaffinity, ..PLAIN },
-        H::Getrlimit | H::Setrlimit | H::Prlimit => Steps { enter: Domain::enter_limit, leave: Domain::leave_limit, failed: Domain::fail_limit, ..PLAIN },
-        H::ProcessVmWritev => Steps { enter: Domain::enter_process_vm_writev, leave: Domain::leave_process_vm_writev, ..PLAIN },
+        H::ArchPrctl => Steps { enter: |d, tid, call| d.enter_arch_prctl(tid, call), ..PLAIN },
+        H::Prctl => Steps { enter: |d, tid, call| d.enter_prctl(tid, call), ..PLAIN },
+        H::Seccomp => Steps { enter: |d, tid, call| d.enter_seccomp(tid, call), ..PLAIN },
+        H::Personality => Steps { enter: |d, tid, call| d.enter_personality(tid, call), leave: |d, it| d.leave_personality(it), ..PLAIN },
+        H::SchedSetaffinity => Steps { enter: |d, tid, call| d.enter_setaffinity(tid, call), ..PLAIN },
+        H::SchedGetaffinity => Steps { leave: |d, it| d.leave_getaffinity(it), ..PLAIN },
+        H::Getrlimit | H::Setrlimit | H::Prlimit => Steps { enter: |d, tid, call| d.enter_limit(tid, call), leave: |d, it| d.leave_limit(it), failed: |d, it| d.fail_limit(it), ..PLAIN },
+        H::ProcessVmWritev => Steps { enter: Domain::enter_process_vm_writev, leave: |d, it| d.leave_process_vm_writev(it), ..PLAIN },
 
         H::Open => Steps { touches: Touches::Opened, enter: Domain::enter_open, leave: Domain::leave_open, ..PLAIN },
         H::Truncate | H::Ftruncate => LENGTH,
         H::Fallocate => Steps { touches: Touches::Fallocated, leave: Domain::leave_fallocate, ..LENGTH },
-        H::MemfdCreate => Steps { enter: Domain::enter_memfd, ..PLAIN },
-        H::Send => Steps { enter: Domain::enter_send, ..PLAIN },
+        H::MemfdCreate => Steps { enter: |d, tid, call| d.enter_memfd(tid, call), ..PLAIN },
+        H::Send => Steps { enter: |d, tid, call| d.enter_send(tid, call), ..PLAIN },
         H::Write | H::Writev | H::Pwrite64 | H::Pwritev | H::Pwritev2 => WRITE,
         H::Sendfile | H::CopyFileRange => COPY,
         H::Splice | H::Tee | H::Vmsplice => TRANSFER,
         H::Ioctl => Steps { touches: Touches::Cloned, enter: |d, tid, call| Ok(d.enter_ioctl(tid, call)), leave: Domain::leave_ioctl, ..PLAIN },
 
-        H::SigReturn => Steps { leave: Domain::leave_sigreturn, returns_anything: true, ..PLAIN },
+        H::SigReturn => Steps { leave: |d, it| d.leave_sigreturn(it), returns_anything: true, ..PLAIN },
         H::RtSigqueueinfo | H::PidfdSendSignal => Steps { leave: |d, it| { d.leave_queue(it.args()[1], Addr(it.args()[2])); Ok(()) }, ..PLAIN },
         H::RtTgsigqueueinfo => Steps { leave: |d, it| { d.leave_queue(it.args()[2], Addr(it.args()[3])); Ok(()) }, ..PLAIN },
-        H::Ptrace => Steps { enter: Domain::enter_ptrace, ..PLAIN },
-        H::Wait => Steps { enter: Domain::enter_wait, failed: Domain::fail_wait, ..PLAIN },
+        H::Ptrace => Steps { enter: |d, tid, call| d.enter_ptrace(tid, call), ..PLAIN },
+        H::Wait => Steps { enter: |d, tid, call| d.enter_wait(tid, call), failed: |d, it| d.fail_wait(it), ..PLAIN },
         // What is special about these is not done at their two ends: their signals come like others, and the
         // kernel restarts by itself.
         H::SigAction | H::Kill | H::Tkill | H::Tgkill | H::RestartSyscall | H::ProcessVmReadv => PLAIN,
@@ -133,25 +133,27 @@ const CLONE_VFORK: u64 = libc::CLONE_VFORK as u64;
 #[rustfmt::skip]
 pub fn learned(nr: u64) -> Option<Leave> {
     Some(match nr.cast_signed() {
-        libc::SYS_getppid => Domain::show_parent,
-        libc::SYS_setpriority => Domain::learn_priority,
+        libc::SYS_getppid => |d, it| d.show_parent(it),
+        libc::SYS_setpriority => |d, it| d.learn_priority(it),
         libc::SYS_chdir | libc::SYS_fchdir => |d, it| { if it.result == 0 { d.show_folder(it.tid); } Ok(()) },
         libc::SYS_setns => |d, it| { if it.result == 0 { d.session.expect_namespaces(); } Ok(()) },
         libc::SYS_setitimer | libc::SYS_alarm | libc::SYS_timer_create => |d, _| { d.checkpoints.note_timer(); Ok(()) },
         libc::SYS_sigaltstack => |d, it| { d.task(it.tid)?.alt_stack = None; Ok(()) },
-        libc::SYS_unshare => Domain::learn_unshare,
-        libc::SYS_setrlimit => Domain::learn_limit,
-        libc::SYS_prlimit64 => Domain::learn_limit_of,
+        libc::SYS_unshare => |d, it| d.learn_unshare(it),
+        libc::SYS_setrlimit => |d, it| d.learn_limit(it),
+        libc::SYS_prlimit64 => |d, it| d.learn_limit_of(it),
         _ => return None,
     })
 }
 
-impl Domain {
+impl Crew {
     /// Does this call wait until another task has done something, whatever the table of all calls says?
     pub fn waits_for_others(&self, handler: Option<Handler>, call: &Call) -> bool {
         handler.is_some_and(|handler| (steps(handler).waits)(self, call))
     }
+}
 
+impl Domain {
     /// At the entry of a call of this handler.
     pub fn enter(&mut self, tid: Tid, handler: Handler, call: &Call) -> Result<Entry> {
         let steps = steps(handler);

@@ -15,9 +15,9 @@ use bis_tracee::proc;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::args::ExecArgs;
-use crate::{calls::Entry, domain::Domain, error::Result};
+use crate::{calls::Entry, crew::Crew, error::Result};
 
-impl Domain {
+impl Crew {
     /// At the entry of an exec: its failure, if its program is such a one.
     pub(super) fn enter_unreadable(&self, tid: Tid, exec: &ExecArgs) -> Result<Option<Entry>> {
         if self.tasks.get(&tid).is_some_and(|task| task.stand_in.is_some()) {

@@ -32,8 +32,10 @@ use bis_tracee::{
 use super::{entry::Touches, objects::fallocated};
 use crate::{
     calls::Exit,
-    domain::Domain,
+    crew::Crew,
     error::{RecordError, Result},
+    events::Recorder,
+    process::Process,
     session::Session,
     space::Key,
     space::{self, View},
@@ -72,7 +74,29 @@ fn map_over(
 /// A range of memory (first address, end) whose content an event has to say.
 pub type Shown = (Addr, Addr);
 
-impl Domain {
+impl Recorder<'_> {
+    /// The same at the exit of a call, in as many events as it takes.
+    pub(crate) fn show_in_pieces(
+        &mut self,
+        tid: Tid,
+        call: &mut InCall,
+        shown: Vec<Shown>,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        for (start, end) in shown {
+            let mut at = start;
+            while at < end {
+                self.spill(tid, call, outcome)?;
+                let next = end.min(Addr(at.saturating_add(PIECE_LEN).0 & !(PIECE_LEN - 1)));
+                show(&self.memory, (at, next), outcome);
+                at = next;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Process {
     /// A new private mapping of a file that may change; keeps what the file shows now.
     pub(super) fn add_view(
         &mut self,
@@ -133,7 +157,7 @@ impl Domain {
             outcome.effects.push(Effect::Remap { addr, old_len, new_addr, new_len, keep });
         } else {
             sources.sort_by_key(|view| view.start);
-            Self::move_pieces(by, &sources, outcome);
+            Crew::move_pieces(by, &sources, outcome);
         }
         let (mut moved, mut grown) = (Vec::new(), None);
         for view in &sources {
@@ -160,29 +184,6 @@ impl Domain {
         match grown_text {
             Some(range) => self.show_own_text((range.start, range.end), outcome),
             None => Ok(()),
-        }
-    }
-
-    /// Moves what in replay are several mappings, and cuts off what is too long. What a view grows by is not
-    /// here.
-    fn move_pieces(by: &Move, sources: &[View], outcome: &mut Outcome) {
-        let old_end = by.addr + by.old_len;
-        let end = by.addr + by.old_len.min(by.new_len);
-        let mut bounds: Vec<Addr> = sources.iter().flat_map(|view| [view.start, view.end]).collect();
-        bounds.extend([by.addr, end]);
-        bounds.retain(|bound| *bound <= end);
-        bounds.sort_unstable();
-        bounds.dedup();
-        let more = by.new_len.saturating_sub(by.old_len);
-        let more = if sources.iter().any(|view| view.end == old_end) { 0 } else { more };
-        for pair in bounds.windows(2) {
-            let more = if pair[1] == old_end { more } else { 0 };
-            if by.new_addr != by.addr || more != 0 {
-                outcome.effects.push(by.effect(pair[0], pair[1], more));
-            }
-        }
-        if by.new_len < by.old_len && !by.keep {
-            outcome.effects.push(Effect::Unmap { addr: end, len: old_end - end });
         }
     }
 
@@ -246,6 +247,52 @@ impl Domain {
         Ok(())
     }
 
+    /// At an event: what has changed in files that this domain has mapped privately. The effects of it, and
+    /// the ranges whose content is to be shown after them.
+    pub(super) fn find_changes(&mut self, outcome: &mut Outcome) -> Result<Vec<Shown>> {
+        let mut shown = Vec::new();
+        let changes = self.session.views.take(self.id);
+        let mut keys: Vec<Key> = changes.iter().map(|change| change.key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        for key in keys {
+            let views = self.space.views_mut().take(|view| view.key == key);
+            let patches = self.space.patches();
+            if views.iter().any(|view| patches.shows_any(view.start, view.end)) {
+                self.close_clock("a file that is executed has changed");
+            }
+            let told: Vec<Change> = changes.iter().filter(|change| change.key == key).copied().collect();
+            let pieces = self.show_file(views, &told, outcome, &mut shown)?;
+            self.space.views_mut().add(pieces);
+        }
+        Ok(shown)
+    }
+}
+
+impl Crew {
+    /// Moves what in replay are several mappings, and cuts off what is too long. What a view grows by is not
+    /// here.
+    fn move_pieces(by: &Move, sources: &[View], outcome: &mut Outcome) {
+        let old_end = by.addr + by.old_len;
+        let end = by.addr + by.old_len.min(by.new_len);
+        let mut bounds: Vec<Addr> = sources.iter().flat_map(|view| [view.start, view.end]).collect();
+        bounds.extend([by.addr, end]);
+        bounds.retain(|bound| *bound <= end);
+        bounds.sort_unstable();
+        bounds.dedup();
+        let more = by.new_len.saturating_sub(by.old_len);
+        let more = if sources.iter().any(|view| view.end == old_end) { 0 } else { more };
+        for pair in bounds.windows(2) {
+            let more = if pair[1] == old_end { more } else { 0 };
+            if by.new_addr != by.addr || more != 0 {
+                outcome.effects.push(by.effect(pair[0], pair[1], more));
+            }
+        }
+        if by.new_len < by.old_len && !by.keep {
+            outcome.effects.push(Effect::Unmap { addr: end, len: old_end - end });
+        }
+    }
+
     /// A range of a view, up to the file's end, shows what it shows now, whatever it shows in replay. Where
     /// it is large it begins there with zeros, and only what is the process's own or there in the file is
     /// `shown`.
@@ -285,52 +332,11 @@ impl Domain {
         Ok(())
     }
 
-    /// At an event: what has changed in files that this domain has mapped privately. The effects of it, and
-    /// the ranges whose content is to be shown after them.
-    pub(super) fn find_changes(&mut self, outcome: &mut Outcome) -> Result<Vec<Shown>> {
-        let mut shown = Vec::new();
-        let changes = self.session.views.take(self.id);
-        let mut keys: Vec<Key> = changes.iter().map(|change| change.key).collect();
-        keys.sort_unstable();
-        keys.dedup();
-        for key in keys {
-            let views = self.space.views_mut().take(|view| view.key == key);
-            let patches = self.space.patches();
-            if views.iter().any(|view| patches.shows_any(view.start, view.end)) {
-                self.close_clock("a file that is executed has changed");
-            }
-            let told: Vec<Change> = changes.iter().filter(|change| change.key == key).copied().collect();
-            let pieces = self.show_file(views, &told, outcome, &mut shown)?;
-            self.space.views_mut().add(pieces);
-        }
-        Ok(shown)
-    }
-
     /// What these ranges hold, all at once.
     pub(super) fn show_all(&self, shown: Vec<Shown>, outcome: &mut Outcome) {
         for range in shown {
             show(&self.memory, range, outcome);
         }
-    }
-
-    /// The same at the exit of a call, in as many events as it takes.
-    pub(crate) fn show_in_pieces(
-        &mut self,
-        tid: Tid,
-        call: &mut InCall,
-        shown: Vec<Shown>,
-        outcome: &mut Outcome,
-    ) -> Result<()> {
-        for (start, end) in shown {
-            let mut at = start;
-            while at < end {
-                self.spill(tid, call, outcome)?;
-                let next = end.min(Addr(at.saturating_add(PIECE_LEN).0 & !(PIECE_LEN - 1)));
-                show(&self.memory, (at, next), outcome);
-                at = next;
-            }
-        }
-        Ok(())
     }
 
     /// These views of one file show it after these changes. Its length is what it is now, because that is

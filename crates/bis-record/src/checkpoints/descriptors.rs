@@ -8,7 +8,7 @@ use bis_trace::types::{Addr, Fd, Tid};
 use bis_tracee::{Memory, proc, remote::Remote, shadow::Shadow, sys};
 
 use super::table::{Descriptor, Descriptors};
-use crate::{domain::Domain, error::Result};
+use crate::{crew::with_slot, error::Result, process::Process};
 
 /// What fcntl can change of a descriptor's flags, beside close-on-exec.
 const CHANGEABLE: i32 = libc::O_APPEND | libc::O_ASYNC | libc::O_DIRECT | libc::O_NOATIME | libc::O_NONBLOCK;
@@ -89,7 +89,7 @@ impl Passage {
     }
 }
 
-impl Domain {
+impl Process {
     /// The process has the descriptors again that it had, at their positions.
     pub(super) fn restore_descriptors(
         &mut self,
@@ -103,7 +103,7 @@ impl Domain {
         let is_output = |fd: &Fd| self.session.stdio.which(tid, *fd).is_some();
         let output: BTreeSet<Fd> = then.0.keys().copied().filter(is_output).collect();
         let mut remarks = Vec::new();
-        self.with_slot(tid, |domain, slot| {
+        with_slot(self, tid, |domain, slot| {
             let memory = &domain.memory;
             let mut remote = Remote::new(slot)?;
             restore(&mut remote, memory, (shadow, buffer.0), (&now, then), &output, &mut remarks)?;

@@ -21,8 +21,10 @@ use bis_tracee::{TraceeError, handover::Parked, place, remote::Remote};
 use super::held::{Checkpoint, Ended};
 use crate::{
     calls::Entry,
+    crew::with_slot,
     domain::Domain,
     error::{RecordError, Result},
+    events::Recorder,
     task::{Handle, Task},
 };
 
@@ -48,7 +50,7 @@ impl Domain {
                 let pid = self.task(tid)?.pid;
                 if self.tasks.values().all(|task| task.pid != pid || task.tid == tid) {
                     // The process ends with it.
-                    self.end_ended(|_| true)?;
+                    self.recorder().end_ended(|_| true)?;
                 }
                 None
             }
@@ -80,7 +82,7 @@ impl Domain {
         let mut writes: Vec<MemWrite> = robust.into_iter().chain(cleared).collect();
         writes.retain(|write| self.memory.write(write.addr, &write.data).is_ok());
         let waits = self.stopped(tid)?.shared_pending()?;
-        self.with_slot(tid, |_, slot| {
+        with_slot(self, tid, |_, slot| {
             let mut remote = Remote::new(slot)?;
             // When it ends after all, that is nobody's business.
             remote.call(libc::SYS_set_tid_address, [0; 6])?;
@@ -109,9 +111,38 @@ impl Domain {
         Ok(())
     }
 
+    /// Is the thread there, or can it come back?
+    pub(super) fn can_come_back(&self, tid: Tid) -> bool {
+        self.checkpoints.ended.contains_key(&tid) && bis_tracee::task::is_alive(tid)
+    }
+
+    /// Takes the threads over again that this checkpoint has and that have ended since: they are tasks again,
+    /// stopped. Which ones.
+    pub(super) fn bring_back(&mut self, checkpoint: &Checkpoint) -> Result<Vec<Tid>> {
+        let mut back = Vec::new();
+        for tid in checkpoint.tasks.keys().copied() {
+            let Some(mut ended) = self.checkpoints.ended.remove(&tid) else { continue };
+            let Some(parked) = ended.parked.take() else { continue };
+            let (stopped, is_halted) = parked.seize()?;
+            let (own_name, traits) = (ended.own_name, ended.traits.clone());
+            let task = Task { own_name, traits, is_halted, ..Task::new(stopped, ended.pid) };
+            self.tasks.insert(tid, task);
+            self.turns.join(tid);
+            let seq = self.session.writer.next_seq();
+            self.session.writer.meta(&Meta::Task { domain: self.id, tid, pid: ended.pid, seq })?;
+            back.push(tid);
+        }
+        if !back.is_empty() {
+            self.pin();
+        }
+        Ok(back)
+    }
+}
+
+impl Recorder<'_> {
     /// Ends those threads that no checkpoint has any more.
     pub(super) fn end_unknown(&mut self) -> Result<()> {
-        let known = |tid: Tid, domain: &Domain| {
+        let known = |tid: Tid, domain: &Recorder| {
             domain.checkpoints.by_handle.values().any(|checkpoint| checkpoint.tasks.contains_key(&tid))
         };
         let unknown: Vec<Tid> =
@@ -144,32 +175,5 @@ impl Domain {
             }
         }
         Ok(())
-    }
-
-    /// Is the thread there, or can it come back?
-    pub(super) fn can_come_back(&self, tid: Tid) -> bool {
-        self.checkpoints.ended.contains_key(&tid) && bis_tracee::task::is_alive(tid)
-    }
-
-    /// Takes the threads over again that this checkpoint has and that have ended since: they are tasks again,
-    /// stopped. Which ones.
-    pub(super) fn bring_back(&mut self, checkpoint: &Checkpoint) -> Result<Vec<Tid>> {
-        let mut back = Vec::new();
-        for tid in checkpoint.tasks.keys().copied() {
-            let Some(mut ended) = self.checkpoints.ended.remove(&tid) else { continue };
-            let Some(parked) = ended.parked.take() else { continue };
-            let (stopped, is_halted) = parked.seize()?;
-            let (own_name, traits) = (ended.own_name, ended.traits.clone());
-            let task = Task { own_name, traits, is_halted, ..Task::new(stopped, ended.pid) };
-            self.tasks.insert(tid, task);
-            self.turns.join(tid);
-            let seq = self.session.writer.next_seq();
-            self.session.writer.meta(&Meta::Task { domain: self.id, tid, pid: ended.pid, seq })?;
-            back.push(tid);
-        }
-        if !back.is_empty() {
-            self.pin();
-        }
-        Ok(back)
     }
 }

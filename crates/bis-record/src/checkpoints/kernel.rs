@@ -7,7 +7,13 @@ use bis_trace::types::{Addr, Tid};
 use bis_tracee::{Memory, Stopped, proc, remote::Remote, shadow::Shadow, siginfo::SigInfo, sys};
 
 use super::held::{Kept, Kernel};
-use crate::{domain::Domain, error::Result, space::Room};
+use crate::{
+    crew::{Crew, with_slot},
+    error::Result,
+    events::Recorder,
+    process::Process,
+    space::Room,
+};
 
 /// The kernel's `struct sigaction` and `struct itimerval`, in bytes.
 const ACTION_LEN: usize = 32;
@@ -85,7 +91,46 @@ fn changed_signals(tid: Tid) -> u64 {
     mask("SigCgt") | mask("SigIgn")
 }
 
-impl Domain {
+impl Recorder<'_> {
+    /// Signals do again what they did, and timers run on from where they were.
+    pub(super) fn restore_kernel(&mut self, tid: Tid, shadow: &mut Shadow, kernel: &Kernel) -> Result<()> {
+        let buffer = kernel.buffer;
+        let changed = changed_signals(tid) | changed_signals(shadow.pid());
+        for signal in (1..=64u64).filter(|signal| changed & 1 << (signal - 1) != 0) {
+            shadow.call(libc::SYS_rt_sigaction, [signal, 0, buffer.0, 8, 0, 0])?;
+            let action = shadow.memory()?.read_vec(buffer, ACTION_LEN)?;
+            self.memory.write(buffer, &action)?;
+            self.call_for(tid, libc::SYS_rt_sigaction, [signal, buffer.0, 0, 8, 0, 0])?;
+        }
+        self.asked = None;
+        let pid = self.task(tid)?.pid;
+        if !kernel.has_timers() && self.checkpoints.timeless.contains(&pid) {
+            return Ok(());
+        }
+        self.checkpoints.note_timer();
+        for (timer, which) in kernel.timers.iter().zip(TIMERS) {
+            self.call_for(tid, libc::SYS_getitimer, [which, buffer.0, 0, 0, 0, 0])?;
+            let runs = self.memory.read_vec(buffer, TIMER_LEN)?.iter().any(|byte| *byte != 0);
+            if runs || timer.is_some() {
+                let value = timer.clone().unwrap_or_else(|| vec![0; TIMER_LEN]);
+                self.memory.write(buffer, &value)?;
+                self.call_for(tid, libc::SYS_setitimer, [which, buffer.0, 0, 0, 0, 0])?;
+            }
+        }
+        for id in made_timers_of(tid) {
+            match kernel.made_timers.get(&id) {
+                Some(value) => {
+                    self.memory.write(buffer, value)?;
+                    self.call_for(tid, libc::SYS_timer_settime, [id, 0, buffer.0, 0, 0, 0])?;
+                }
+                None => drop(self.call_for(tid, libc::SYS_timer_delete, [id, 0, 0, 0, 0, 0])?),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Process {
     /// Scratch memory of the task. None: there is no room.
     pub(super) fn buffer(&mut self, tid: Tid) -> Result<Option<u64>> {
         const LEN: u64 = 128;
@@ -93,13 +138,15 @@ impl Domain {
             match self.space.scratch_mut().block(tid, LEN) {
                 Room::At(base) => return Ok(Some(base.0)),
                 Room::Map(base, len) => {
-                    self.with_slot(tid, |domain, slot| domain.space.scratch_mut().map(slot, tid, base, len))?
+                    with_slot(self, tid, |domain, slot| domain.space.scratch_mut().map(slot, tid, base, len))?
                 }
                 Room::None => return Ok(None),
             }
         }
     }
+}
 
+impl Crew {
     /// Signals that waited in the kernel, and were taken since, wait again. (A task may send itself any
     /// signal with all that it says, and the first one the process.)
     pub(super) fn restore_pending(&mut self, kernel: &Kernel, tasks: &BTreeMap<Tid, Kept>) -> Result<()> {
@@ -146,43 +193,6 @@ impl Domain {
         if task.clear_tid != kept.clear_tid {
             task.clear_tid = kept.clear_tid;
             self.call_for(tid, libc::SYS_set_tid_address, [kept.clear_tid.0, 0, 0, 0, 0, 0])?;
-        }
-        Ok(())
-    }
-
-    /// Signals do again what they did, and timers run on from where they were.
-    pub(super) fn restore_kernel(&mut self, tid: Tid, shadow: &mut Shadow, kernel: &Kernel) -> Result<()> {
-        let buffer = kernel.buffer;
-        let changed = changed_signals(tid) | changed_signals(shadow.pid());
-        for signal in (1..=64u64).filter(|signal| changed & 1 << (signal - 1) != 0) {
-            shadow.call(libc::SYS_rt_sigaction, [signal, 0, buffer.0, 8, 0, 0])?;
-            let action = shadow.memory()?.read_vec(buffer, ACTION_LEN)?;
-            self.memory.write(buffer, &action)?;
-            self.call_for(tid, libc::SYS_rt_sigaction, [signal, buffer.0, 0, 8, 0, 0])?;
-        }
-        self.asked = None;
-        let pid = self.task(tid)?.pid;
-        if !kernel.has_timers() && self.checkpoints.timeless.contains(&pid) {
-            return Ok(());
-        }
-        self.checkpoints.note_timer();
-        for (timer, which) in kernel.timers.iter().zip(TIMERS) {
-            self.call_for(tid, libc::SYS_getitimer, [which, buffer.0, 0, 0, 0, 0])?;
-            let runs = self.memory.read_vec(buffer, TIMER_LEN)?.iter().any(|byte| *byte != 0);
-            if runs || timer.is_some() {
-                let value = timer.clone().unwrap_or_else(|| vec![0; TIMER_LEN]);
-                self.memory.write(buffer, &value)?;
-                self.call_for(tid, libc::SYS_setitimer, [which, buffer.0, 0, 0, 0, 0])?;
-            }
-        }
-        for id in made_timers_of(tid) {
-            match kernel.made_timers.get(&id) {
-                Some(value) => {
-                    self.memory.write(buffer, value)?;
-                    self.call_for(tid, libc::SYS_timer_settime, [id, 0, buffer.0, 0, 0, 0])?;
-                }
-                None => drop(self.call_for(tid, libc::SYS_timer_delete, [id, 0, 0, 0, 0, 0])?),
-            }
         }
         Ok(())
     }

@@ -42,7 +42,7 @@ impl Domain {
                 let result = match self.checkpoints.by_handle.remove(&handle) {
                     Some(checkpoint) => {
                         self.end_shadow(tid, checkpoint.shadow)?;
-                        self.end_unknown()?;
+                        self.recorder().end_unknown()?;
                         0
                     }
                     None => -i64::from(libc::EINVAL),

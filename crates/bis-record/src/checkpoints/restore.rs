@@ -29,8 +29,11 @@ use super::{
     take::has_made_child,
 };
 use crate::{
+    crew::{Crew, with_slot},
     domain::Domain,
     error::{RecordError, Result},
+    events::Recorder,
+    process::Process,
     space::TextRange,
     task::{Handle, InCall, Standing, Task},
 };
@@ -116,9 +119,9 @@ impl Domain {
             ..Outcome::default()
         };
         self.restore_layout(tid, &mut state, checkpoint, &mut outcome)?;
-        self.restore_shared(tid, &mut state, checkpoint, &mut outcome)?;
-        self.restore_content(tid, &mut state, checkpoint, &mut outcome)?;
-        self.restore_kernel(tid, &mut checkpoint.shadow, &checkpoint.kernel)?;
+        self.recorder().restore_shared(tid, &mut state, checkpoint, &mut outcome)?;
+        self.recorder().restore_content(tid, &mut state, checkpoint, &mut outcome)?;
+        self.recorder().restore_kernel(tid, &mut checkpoint.shadow, &checkpoint.kernel)?;
         self.restore_descriptors(tid, &checkpoint.shadow, &checkpoint.descriptors, checkpoint.kernel.buffer)?;
         self.tell_files(tid, checkpoint)?;
         checkpoint.count += 1;
@@ -217,18 +220,6 @@ impl Domain {
         }
     }
 
-    /// What is ours, or the program's text that it has not changed: it stays as it is.
-    fn left_alone(&self, checkpoint: &Checkpoint) -> Vec<Range<Addr>> {
-        let mut left = self.ours();
-        let texts = self.space.patches().texts.iter().filter(|text| !text.is_changed);
-        let then = &checkpoint.space.patches().texts;
-        let shows = |text: &TextRange| (text.start, text.end, text.kept, text.offset);
-        let is_old =
-            |text: &&TextRange| then.iter().any(|then| !then.is_changed && shows(then) == shows(text));
-        left.extend(texts.filter(is_old).map(|text| text.start..text.end));
-        left
-    }
-
     /// What is mapped becomes what was mapped.
     fn restore_layout(
         &mut self,
@@ -287,6 +278,47 @@ impl Domain {
         Ok(())
     }
 
+    /// A task stands where it stood. Returns its registers.
+    fn set_back(&mut self, tid: Tid, kept: &Kept, checkpoint: &Checkpoint) -> Result<Registers> {
+        // Where it stood, there may be a patch by now.
+        let rip = self.space.patched_rip(kept.regs.ip()).0;
+        let rax = if tid == checkpoint.maker { checkpoint.count } else { kept.regs.rax };
+        let regs = Registers { rip, rax, ..kept.regs };
+        // Signals that have come meanwhile, and one that was about to be delivered, come all the same.
+        let mut since = mem::take(&mut self.task(tid)?.stash);
+        if let Some(Status::Signal(_)) = self.task(tid)?.report {
+            since.push_back(SigInfo(self.stopped(tid)?.siginfo()?));
+        }
+        self.drop_call(tid);
+        let stopped = self.stopped(tid)?;
+        stopped.set_regs(&regs)?;
+        stopped.set_xstate(&kept.xstate)?;
+        stopped.set_sigmask(kept.sigmask)?;
+        if self.task(tid)?.ambush.take().is_some() {
+            place::set_breakpoints(self.stopped(tid)?, &[])?;
+        }
+        let task = self.task(tid)?;
+        task.report = None;
+        task.standing = Standing::new();
+        task.stash = kept.stash.clone();
+        task.hushed = None;
+        task.undone = None;
+        task.stack_end = None;
+        task.left_stack = kept.left_stack;
+        task.has_returned = false;
+        task.interrupts = None;
+        task.expect_signal = None;
+        task.inject = None;
+        for info in since {
+            if !self.task(tid)?.stash.contains(&info) {
+                self.keep_back(tid, info)?;
+            }
+        }
+        Ok(regs)
+    }
+}
+
+impl Recorder<'_> {
     /// Memory holds what it held. What is much has events of its own.
     fn restore_content(
         &mut self,
@@ -359,7 +391,7 @@ impl Domain {
         if let Some((rooms, mut each)) = self.rooms_of_both(tid, shadow)? {
             self.session.cores.unpin(shadow.pid());
             for run in in_runs(parts, cores as u64 * RUN) {
-                let writes = self.with_slot(tid, |domain, slot| {
+                let writes = with_slot(self, tid, |domain, slot| {
                     let (sides, mut of_shadow) = (source.sides(&domain.memory)?, shadow.slot());
                     let (mut remote, mut shadow) = (Remote::new(slot)?, Remote::new(&mut of_shadow)?);
                     let both = (&mut remote, &mut shadow);
@@ -375,11 +407,11 @@ impl Domain {
             self.leave_rooms(tid, rooms, shadow)?;
             return Ok(true);
         }
-        let Some(rooms) = self.with_slot(tid, |_, slot| Ok(make_rooms(slot, cores)?))? else {
+        let Some(rooms) = with_slot(self, tid, |_, slot| Ok(make_rooms(slot, cores)?))? else {
             return Ok(false);
         };
         for run in in_runs(parts, cores as u64 * RUN) {
-            let writes = self.with_slot(tid, |domain, slot| {
+            let writes = with_slot(self, tid, |domain, slot| {
                 let sides = source.sides(&domain.memory)?;
                 let mut remote = Remote::new(slot)?;
                 let writes = sides.restore_by_itself(run, (&mut remote, &rooms), own, buffers, unpin)?;
@@ -389,17 +421,31 @@ impl Domain {
             outcome.writes.extend(writes);
             self.spill(tid, state, outcome)?;
         }
-        self.with_slot(tid, |_, slot| {
+        with_slot(self, tid, |_, slot| {
             let mut remote = Remote::new(slot)?;
             rooms.leave(&mut remote, None)?;
             Ok(remote.finish()?)
         })?;
         Ok(true)
     }
+}
+
+impl Process {
+    /// What is ours, or the program's text that it has not changed: it stays as it is.
+    fn left_alone(&self, checkpoint: &Checkpoint) -> Vec<Range<Addr>> {
+        let mut left = self.ours();
+        let texts = self.space.patches().texts.iter().filter(|text| !text.is_changed);
+        let then = &checkpoint.space.patches().texts;
+        let shows = |text: &TextRange| (text.start, text.end, text.kept, text.offset);
+        let is_old =
+            |text: &&TextRange| then.iter().any(|then| !then.is_changed && shows(then) == shows(text));
+        left.extend(texts.filter(is_old).map(|text| text.start..text.end));
+        left
+    }
 
     /// Rooms that a shadow has mapped as well as the process; none where they cannot.
     fn rooms_of_both(&mut self, tid: Tid, shadow: &Shadow) -> Result<Option<(Rooms, [Room; ROOMS_OF_BOTH])>> {
-        let made = self.with_slot(tid, |domain, slot| {
+        let made = with_slot(self, tid, |domain, slot| {
             let Some(hooks) = &domain.hooks else { return Ok(None) };
             let mut of_shadow = shadow.slot();
             let (mut remote, mut copy) = (Remote::new(slot)?, Remote::new(&mut of_shadow)?);
@@ -424,9 +470,11 @@ impl Domain {
         self.leave_rooms(tid, rooms, shadow)?;
         Ok(None)
     }
+}
 
+impl Crew {
     fn leave_rooms(&mut self, tid: Tid, rooms: Rooms, shadow: &Shadow) -> Result<()> {
-        self.with_slot(tid, |_, slot| {
+        with_slot(self, tid, |_, slot| {
             let mut of_shadow = shadow.slot();
             let (mut remote, mut copy) = (Remote::new(slot)?, Remote::new(&mut of_shadow)?);
             rooms.leave(&mut remote, Some(&mut copy))?;
@@ -453,45 +501,6 @@ impl Domain {
         }
         let len = usize::try_from(end - begin).unwrap_or(0);
         Ok(Some(MemWrite { addr: begin, data: checkpoint.shadow.memory()?.read_vec(begin, len)? }))
-    }
-
-    /// A task stands where it stood. Returns its registers.
-    fn set_back(&mut self, tid: Tid, kept: &Kept, checkpoint: &Checkpoint) -> Result<Registers> {
-        // Where it stood, there may be a patch by now.
-        let rip = self.space.patched_rip(kept.regs.ip()).0;
-        let rax = if tid == checkpoint.maker { checkpoint.count } else { kept.regs.rax };
-        let regs = Registers { rip, rax, ..kept.regs };
-        // Signals that have come meanwhile, and one that was about to be delivered, come all the same.
-        let mut since = mem::take(&mut self.task(tid)?.stash);
-        if let Some(Status::Signal(_)) = self.task(tid)?.report {
-            since.push_back(SigInfo(self.stopped(tid)?.siginfo()?));
-        }
-        self.drop_call(tid);
-        let stopped = self.stopped(tid)?;
-        stopped.set_regs(&regs)?;
-        stopped.set_xstate(&kept.xstate)?;
-        stopped.set_sigmask(kept.sigmask)?;
-        if self.task(tid)?.ambush.take().is_some() {
-            place::set_breakpoints(self.stopped(tid)?, &[])?;
-        }
-        let task = self.task(tid)?;
-        task.report = None;
-        task.standing = Standing::new();
-        task.stash = kept.stash.clone();
-        task.hushed = None;
-        task.undone = None;
-        task.stack_end = None;
-        task.left_stack = kept.left_stack;
-        task.has_returned = false;
-        task.interrupts = None;
-        task.expect_signal = None;
-        task.inject = None;
-        for info in since {
-            if !self.task(tid)?.stash.contains(&info) {
-                self.keep_back(tid, info)?;
-            }
-        }
-        Ok(regs)
     }
 }
 

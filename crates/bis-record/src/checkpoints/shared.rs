@@ -25,8 +25,10 @@ use super::{
 };
 use crate::{
     calls::is_mapped_outside,
+    crew::Crew,
     domain::Domain,
     error::{RecordError, Result},
+    events::Recorder,
     session::Session,
     space::{Key, key_of_mapping},
     task::InCall,
@@ -150,6 +152,45 @@ fn in_pieces(Range { start, end }: Range<Addr>) -> impl Iterator<Item = Range<Ad
 }
 
 impl Domain {
+    /// Maps an object again of which a part is mapped no more: anonymous memory that nobody else has, so that
+    /// other memory with the same content is as good.
+    pub(super) fn map_shared_again(
+        &mut self,
+        tid: Tid,
+        parts: &[&KeptShared],
+        state: &mut InCall,
+        (shadow, outcome): (&Shadow, &mut Outcome),
+    ) -> Result<()> {
+        let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return Ok(()) };
+        let flags = u64::from((libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_FIXED).cast_unsigned());
+        let (addr, len) = (first.range.start, last.range.end - first.range.start);
+        let prot = PROT_READ | PROT_WRITE;
+        let mapped = self.call_for(tid, libc::SYS_mmap, [addr.0, len, prot.into(), flags, u64::MAX, 0])?;
+        if mapped != addr.0.cast_signed() {
+            let what = format!("cannot have its shared memory at {addr:#x} back ({mapped})");
+            return Err(RecordError::Unsupported { tid, what });
+        }
+        self.unmapped([addr.0, len, 0, 0, 0, 0], outcome)?;
+        let object = self.map_new_shared(tid, (addr.0, len, prot), outcome)?;
+        for kept in parts {
+            for part in kept.held_then(shadow)?.into_iter().flat_map(in_pieces) {
+                let len = usize::try_from(part.end - part.start).unwrap_or(0);
+                let data = shadow.memory()?.read_vec(kept.copied(part.start), len)?;
+                self.memory.write(part.start, &data)?;
+                outcome.effects.push(Effect::WriteObject { object, offset: part.start - addr, data });
+                self.recorder().spill(tid, state, outcome)?;
+            }
+            if kept.prot != prot {
+                let args = [kept.range.start.0, kept.len(), kept.prot.into(), 0, 0, 0];
+                self.call_for(tid, libc::SYS_mprotect, args)?;
+                self.protected(tid, args, outcome)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Recorder<'_> {
     /// Keeps the content of the shared memory that only this process maps, and how the files are that it has
     /// mapped. None: there is no room.
     pub(super) fn keep_shared(
@@ -195,23 +236,6 @@ impl Domain {
         Ok(Some((kept, files)))
     }
 
-    /// Says which of the files that the process had mapped were written to since.
-    pub(super) fn tell_files(&self, tid: Tid, checkpoint: &mut Checkpoint) -> Result<()> {
-        let descriptors = &checkpoint.descriptors;
-        let is_known = |file| descriptors.are_of_written(tid, file);
-        for kept in &mut checkpoint.files {
-            if let Some(name) = kept.written(&checkpoint.shadow, is_known)? {
-                remark(
-                    &self.session,
-                    format!(
-                        "task {tid} went back to a checkpoint; {name}, which it has mapped, was written to since, and stays as it is"
-                    ),
-                )?;
-            }
-        }
-        Ok(())
-    }
-
     /// Does no other process map this object, beside our shadows, of which `shadow` may be too new to be
     /// known? As far as the kernel tells us.
     fn maps_alone(&mut self, key: Key, shadow: Tid) -> bool {
@@ -219,18 +243,12 @@ impl Domain {
         let Some(object) = registry.find(key).filter(|object| registry.is_alone(*object, self.id)) else {
             return false;
         };
+        let Recorder { process, checkpoints, .. } = self;
         let shadows: Vec<Tid> =
-            self.checkpoints.by_handle.values().map(|checkpoint| checkpoint.shadow.pid()).collect();
-        let is_ours = |pid: Tid| pid == shadow || self.session.is_recorded(pid) || shadows.contains(&pid);
+            checkpoints.by_handle.values().map(|checkpoint| checkpoint.shadow.pid()).collect();
+        let is_ours = |pid: Tid| pid == shadow || process.session.is_recorded(pid) || shadows.contains(&pid);
         let look = || !is_mapped_outside(key, is_ours);
-        *self.checkpoints.alone.entry(object).or_insert_with(look)
-    }
-
-    /// The mappings of the process that a shadow is a copy of: without those that hold copies.
-    pub(super) fn mappings_then(&self, checkpoint: &Checkpoint) -> Result<Vec<Mapping>> {
-        let mappings = mappings(checkpoint.shadow.pid())?;
-        let copies: Vec<Range<Addr>> = checkpoint.shared.iter().map(|kept| kept.copy.clone()).collect();
-        Ok(if copies.is_empty() { mappings } else { layout::outside(&mappings, &copies) })
+        *checkpoints.alone.entry(object).or_insert_with(look)
     }
 
     /// Shared memory that only this process maps holds again what it held.
@@ -290,42 +308,31 @@ impl Domain {
         }
         Ok(())
     }
+}
 
-    /// Maps an object again of which a part is mapped no more: anonymous memory that nobody else has, so that
-    /// other memory with the same content is as good.
-    pub(super) fn map_shared_again(
-        &mut self,
-        tid: Tid,
-        parts: &[&KeptShared],
-        state: &mut InCall,
-        (shadow, outcome): (&Shadow, &mut Outcome),
-    ) -> Result<()> {
-        let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return Ok(()) };
-        let flags = u64::from((libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_FIXED).cast_unsigned());
-        let (addr, len) = (first.range.start, last.range.end - first.range.start);
-        let prot = PROT_READ | PROT_WRITE;
-        let mapped = self.call_for(tid, libc::SYS_mmap, [addr.0, len, prot.into(), flags, u64::MAX, 0])?;
-        if mapped != addr.0.cast_signed() {
-            let what = format!("cannot have its shared memory at {addr:#x} back ({mapped})");
-            return Err(RecordError::Unsupported { tid, what });
-        }
-        self.unmapped([addr.0, len, 0, 0, 0, 0], outcome)?;
-        let object = self.map_new_shared(tid, (addr.0, len, prot), outcome)?;
-        for kept in parts {
-            for part in kept.held_then(shadow)?.into_iter().flat_map(in_pieces) {
-                let len = usize::try_from(part.end - part.start).unwrap_or(0);
-                let data = shadow.memory()?.read_vec(kept.copied(part.start), len)?;
-                self.memory.write(part.start, &data)?;
-                outcome.effects.push(Effect::WriteObject { object, offset: part.start - addr, data });
-                self.spill(tid, state, outcome)?;
-            }
-            if kept.prot != prot {
-                let args = [kept.range.start.0, kept.len(), kept.prot.into(), 0, 0, 0];
-                self.call_for(tid, libc::SYS_mprotect, args)?;
-                self.protected(tid, args, outcome)?;
+impl Crew {
+    /// Says which of the files that the process had mapped were written to since.
+    pub(super) fn tell_files(&self, tid: Tid, checkpoint: &mut Checkpoint) -> Result<()> {
+        let descriptors = &checkpoint.descriptors;
+        let is_known = |file| descriptors.are_of_written(tid, file);
+        for kept in &mut checkpoint.files {
+            if let Some(name) = kept.written(&checkpoint.shadow, is_known)? {
+                remark(
+                    &self.session,
+                    format!(
+                        "task {tid} went back to a checkpoint; {name}, which it has mapped, was written to since, and stays as it is"
+                    ),
+                )?;
             }
         }
         Ok(())
+    }
+
+    /// The mappings of the process that a shadow is a copy of: without those that hold copies.
+    pub(super) fn mappings_then(&self, checkpoint: &Checkpoint) -> Result<Vec<Mapping>> {
+        let mappings = mappings(checkpoint.shadow.pid())?;
+        let copies: Vec<Range<Addr>> = checkpoint.shared.iter().map(|kept| kept.copy.clone()).collect();
+        Ok(if copies.is_empty() { mappings } else { layout::outside(&mappings, &copies) })
     }
 }
 

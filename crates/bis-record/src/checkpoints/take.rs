@@ -13,8 +13,10 @@ use super::{
     table::Descriptors,
 };
 use crate::{
+    crew::{Crew, with_slot},
     domain::Domain,
     error::{RecordError, Result},
+    process::Process,
     task::{Handle, InCall},
 };
 
@@ -84,20 +86,20 @@ impl Domain {
             WIPE_ON_FORK => KEEP_ON_FORK,
             other => other,
         })?;
-        let shadow = self.with_slot(tid, |_, slot| Ok(Shadow::of(slot, &descriptors.others())?));
+        let shadow = with_slot(self, tid, |_, slot| Ok(Shadow::of(slot, &descriptors.others())?));
         self.advise_of_forks(tid, |advice| advice)?;
         let mut shadow = match shadow {
             Ok(shadow) => shadow,
             Err(error) => return no_room(error).map(Err),
         };
-        let Some((shared, files)) = self.keep_shared(tid, &mut shadow)? else {
+        let Some((shared, files)) = self.recorder().keep_shared(tid, &mut shadow)? else {
             self.end_shadow(tid, shadow)?;
             return Ok(Err(libc::ENOMEM));
         };
         let pid = self.task(tid)?.pid;
         let has_timers = !self.checkpoints.timeless.contains(&pid);
         let kernel =
-            self.with_slot(tid, |domain, slot| Kernel::of(slot, &domain.memory, Addr(buffer), has_timers))?;
+            with_slot(self, tid, |domain, slot| Kernel::of(slot, &domain.memory, Addr(buffer), has_timers))?;
         if !kernel.has_timers() {
             self.checkpoints.timeless.insert(pid);
         }
@@ -122,28 +124,6 @@ impl Domain {
         }))
     }
 
-    /// Ends a shadow. It is its parent's to reap: who else would, only sees it end with the process.
-    pub(super) fn end_shadow(&mut self, tid: Tid, shadow: Shadow) -> Result<()> {
-        let shadow = {
-            let name = self.session.own_name(shadow.pid());
-            drop(shadow);
-            name
-        };
-        let flags = u64::from((libc::__WALL | libc::WNOHANG).cast_unsigned());
-        let shadow = u64::from(shadow.0.cast_unsigned());
-        self.call_for(tid, libc::SYS_wait4, [shadow, 0, flags, 0, 0, 0]).map(drop)
-    }
-
-    /// Says again what the program has said about forks of its memory, or something else instead: a shadow
-    /// has all of it.
-    fn advise_of_forks(&mut self, tid: Tid, instead: impl Fn(u64) -> u64) -> Result<()> {
-        for (addr, len, advice) in self.space.fork_advice().to_vec() {
-            // What it was said of may be gone.
-            self.call_for(tid, libc::SYS_madvise, [addr.0, len, instead(advice), 0, 0, 0])?;
-        }
-        Ok(())
-    }
-
     /// Brings a task that waits in the kernel to a stop, if it does. What it reports then is handled when its
     /// turn comes.
     pub(super) fn halt(&mut self, tid: Tid) -> Result<()> {
@@ -160,6 +140,32 @@ impl Domain {
             Err(error) => return Err(error.into()),
         }
         self.wait_for_report(tid)
+    }
+}
+
+impl Process {
+    /// Says again what the program has said about forks of its memory, or something else instead: a shadow
+    /// has all of it.
+    fn advise_of_forks(&mut self, tid: Tid, instead: impl Fn(u64) -> u64) -> Result<()> {
+        for (addr, len, advice) in self.space.fork_advice().to_vec() {
+            // What it was said of may be gone.
+            self.call_for(tid, libc::SYS_madvise, [addr.0, len, instead(advice), 0, 0, 0])?;
+        }
+        Ok(())
+    }
+}
+
+impl Crew {
+    /// Ends a shadow. It is its parent's to reap: who else would, only sees it end with the process.
+    pub(super) fn end_shadow(&mut self, tid: Tid, shadow: Shadow) -> Result<()> {
+        let shadow = {
+            let name = self.session.own_name(shadow.pid());
+            drop(shadow);
+            name
+        };
+        let flags = u64::from((libc::__WALL | libc::WNOHANG).cast_unsigned());
+        let shadow = u64::from(shadow.0.cast_unsigned());
+        self.call_for(tid, libc::SYS_wait4, [shadow, 0, flags, 0, 0, 0]).map(drop)
     }
 
     /// A stopped task as it is; with `regs` where it is in the call that asks. None: it is where that cannot
@@ -217,7 +223,7 @@ impl Domain {
             (Some(_), Some(Status::Syscall)) => true,
             _ => return Ok(None),
         };
-        let result = self.with_slot(tid, |_, slot| {
+        let result = with_slot(self, tid, |_, slot| {
             let mut remote = if is_in_call { Remote::within_call(slot)? } else { Remote::new(slot)? };
             let result = remote.call(libc::SYS_sigaltstack, [0, buffer.0, 0, 0, 0, 0])?;
             remote.finish()?;

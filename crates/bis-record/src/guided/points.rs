@@ -9,7 +9,7 @@ use bis_tracee::{
 };
 
 use super::{Armed, Guided};
-use crate::{domain::Domain, error::Result, guide::Watched, task::Handle};
+use crate::{domain::Domain, error::Result, events::Recorder, guide::Watched, task::Handle};
 
 const INT3: u8 = 0xcc;
 
@@ -75,15 +75,17 @@ impl Domain {
     pub fn is_wanted_by_guide(&self) -> bool {
         self.guided.as_ref().is_some_and(Guided::is_asked)
     }
+}
 
+impl Recorder<'_> {
     /// A task is about to execute the program: the guide's points are put in.
     pub fn arm(&mut self, tid: Tid) -> Result<()> {
         let Some(guided) = &mut self.guided else { return Ok(()) };
         guided.was_armed = None;
-        if let Some(task) = self.tasks.get(&tid)
+        if let Some(task) = self.process.crew.tasks.get(&tid)
             && let Handle::Stopped(stopped) = &task.handle
         {
-            guided.arm(stopped, &self.memory)?;
+            guided.arm(stopped, &self.process.crew.memory)?;
         }
         Ok(())
     }
@@ -91,11 +93,12 @@ impl Domain {
     /// A task has reported.
     pub fn take_points_out(&mut self, tid: Tid) {
         if let Some(guided) = &mut self.guided {
-            let stopped = self.tasks.get(&tid).and_then(|task| match &task.handle {
+            let crew = &self.process.crew;
+            let stopped = crew.tasks.get(&tid).and_then(|task| match &task.handle {
                 Handle::Stopped(stopped) => Some(stopped),
                 _ => None,
             });
-            guided.disarm(tid, &self.memory, stopped);
+            guided.disarm(tid, &crew.memory, stopped);
         }
     }
 

@@ -10,24 +10,13 @@ use super::Guided;
 use crate::{
     domain::Domain,
     error::Result,
+    events::Recorder,
     guide::{Stand, Wish},
     places::Step,
     task::Task,
 };
 
 impl Domain {
-    /// The domain begins: if it is the program that the guide leads, the guide is asked first.
-    pub fn begin_guided(&mut self) -> Result<()> {
-        let Some(guide) = self.session.options.guide.clone() else { return Ok(()) };
-        let first = self.first_tid;
-        let pid = self.task(first)?.pid;
-        if self.session.is_root(pid) && self.guided.is_none() {
-            self.watched.set_guide(guide.clone());
-            self.guided = Some(Guided::new(guide));
-        }
-        Ok(())
-    }
-
     /// A task is about to execute the program: the guide's points are put in. False: it stood at one that the
     /// guide knows of, and something else has come while it went past it.
     pub fn go_to_points(&mut self, tid: Tid) -> Result<bool> {
@@ -42,7 +31,7 @@ impl Domain {
                 return Ok(false);
             }
         }
-        self.arm(tid)?;
+        self.recorder().arm(tid)?;
         Ok(true)
     }
 
@@ -53,7 +42,7 @@ impl Domain {
         }
         let info = SigInfo(self.stopped(tid)?.siginfo()?);
         if !(info.is_breakpoint() || info.is_debug_exception())
-            || !self.is_at_point(tid, info.is_breakpoint())?
+            || !self.recorder().is_at_point(tid, info.is_breakpoint())?
         {
             return Ok(false);
         }
@@ -207,6 +196,20 @@ impl Domain {
             return Ok(());
         }
         self.pause_for_guide(tid)
+    }
+}
+
+impl Recorder<'_> {
+    /// The domain begins: if it is the program that the guide leads, the guide is asked first.
+    pub fn begin_guided(&mut self) -> Result<()> {
+        let Some(guide) = self.session.options.guide.clone() else { return Ok(()) };
+        let first = self.first_tid;
+        let pid = self.task(first)?.pid;
+        if self.session.is_root(pid) && self.guided.is_none() {
+            self.watched.set_guide(guide.clone());
+            *self.guided = Some(Guided::new(guide));
+        }
+        Ok(())
     }
 
     /// The program has ended.

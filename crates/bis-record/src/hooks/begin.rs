@@ -28,8 +28,9 @@ use super::{
 };
 use crate::{
     calls::CLONE_BYTES_MIN,
-    domain::Domain,
+    crew::Crew,
     error::Result,
+    process::Process,
     session::Session,
     space::{Patches, open_mapped},
 };
@@ -86,7 +87,7 @@ impl Hooks {
 /// has memory without bis.
 const ROOM_MIN: u64 = 64 * hooks::AREA_LEN;
 
-impl Domain {
+impl Process {
     /// Gives a fresh address space its hooks, and patches what is known of its text. To the domain's first
     /// outcome is added what replay needs of it.
     pub fn begin_hooks(
@@ -124,28 +125,6 @@ impl Domain {
             self.forbid_clock(outcome)?;
         }
         Ok(())
-    }
-
-    /// Maps what the hooks need. The inner error: why the program gets none, for people.
-    fn map_hooks(
-        &self,
-        slot: &mut Option<Stopped>,
-        executable: &Path,
-    ) -> Result<std::result::Result<Area, String>> {
-        if let Some(name) = translators::translator(executable) {
-            return Ok(Err(format!("{name} reads the text of programs, to translate it")));
-        }
-        if address_limit::room(self.first_tid).is_some_and(|room| room < ROOM_MIN) {
-            let why = "its limit of the address space (ulimit -v) leaves it little more than what it has when it \
-                       begins";
-            return Ok(Err(why.into()));
-        }
-        match image::map_hooks(slot, &self.memory, &self.session.hook_image.recorded) {
-            Err(TraceeError::OutOfFiles(_)) => {
-                Ok(Err("it had no descriptor left when it was executed".into()))
-            }
-            mapped => Ok(Ok(mapped?)),
-        }
     }
 
     /// Patches the text that a fresh address space begins with. `mappings`: all that it had before the hooks
@@ -216,6 +195,30 @@ impl Domain {
             fds_differ: hooks.fds_differ,
             plain: hooks.area.plain(),
         })
+    }
+}
+
+impl Crew {
+    /// Maps what the hooks need. The inner error: why the program gets none, for people.
+    fn map_hooks(
+        &self,
+        slot: &mut Option<Stopped>,
+        executable: &Path,
+    ) -> Result<std::result::Result<Area, String>> {
+        if let Some(name) = translators::translator(executable) {
+            return Ok(Err(format!("{name} reads the text of programs, to translate it")));
+        }
+        if address_limit::room(self.first_tid).is_some_and(|room| room < ROOM_MIN) {
+            let why = "its limit of the address space (ulimit -v) leaves it little more than what it has when it \
+                       begins";
+            return Ok(Err(why.into()));
+        }
+        match image::map_hooks(slot, &self.memory, &self.session.hook_image.recorded) {
+            Err(TraceeError::OutOfFiles(_)) => {
+                Ok(Err("it had no descriptor left when it was executed".into()))
+            }
+            mapped => Ok(Ok(mapped?)),
+        }
     }
 }
 

@@ -27,8 +27,8 @@ use bis_tracee::cpu::{self, Chance};
 
 use super::{patching::Batch, texts::is_sought};
 use crate::{
-    domain::Domain,
     error::Result,
+    process::Process,
     space::{Patches, TextRange},
 };
 
@@ -46,7 +46,7 @@ fn exists(kind: SiteKind) -> bool {
     }
 }
 
-impl Domain {
+impl Process {
     /// Patches all that is sure in a new text.
     pub(super) fn patch_chances(
         &mut self,

@@ -18,7 +18,7 @@ use bis_syscalls::{Handler, row};
 use bis_trace::types::{Fd, Tid};
 use bis_tracee::proc;
 
-use crate::{calls::is_shown, domain::Domain};
+use crate::{calls::is_shown, crew::Crew, process::Process};
 
 /// Devices that only read and write: null, zero, full, random, urandom.
 const HARMLESS: [u32; 5] = [3, 5, 7, 8, 9];
@@ -28,7 +28,7 @@ const MEMORY_DEVICES: u32 = 1;
 const ANONYMOUS: [&[u8]; 4] =
     [b"anon_inode:[eventfd]", b"anon_inode:[timerfd]", b"anon_inode:inotify", b"anon_inode:[signalfd]"];
 
-impl Domain {
+impl Process {
     /// After a traced call: says what the descriptors are that it wrote to or made.
     pub fn classify(&self, tid: Tid, nr: u64, args: [u64; 6], result: i64) {
         let Some(hooks) = &self.hooks else { return };
@@ -90,7 +90,9 @@ impl Domain {
             hooks.area.set_class(fd, class);
         }
     }
+}
 
+impl Crew {
     fn class_of(&self, tid: Tid, fd: Fd) -> FdClass {
         if self.session.stdio.which(tid, fd).is_some() {
             return FdClass::Special;

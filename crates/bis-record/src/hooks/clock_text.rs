@@ -12,15 +12,15 @@ use bis_trace::{
 use bis_tracee::{cpu, vdso::Vdso};
 
 use crate::{
-    domain::Domain,
     error::Result,
     hooks::patching::Batch,
+    process::Process,
     space::{Patches, TextRange, clock_insn},
 };
 
 const WRITE: u32 = 2;
 
-impl Domain {
+impl Process {
     /// The program wants `rdtsc` to be a fault, in one of its tasks.
     pub fn forbid_clock(&mut self, outcome: &mut Outcome) -> Result<()> {
         self.close_clock("the program wants rdtsc to be a fault");

@@ -48,8 +48,10 @@ use bis_tracee::{
 
 use crate::{
     Counting,
-    domain::Domain,
+    crew::with_slot,
     error::Result,
+    events::Recorder,
+    process::Process,
     space::{Pool, READ_EXEC, TextRange, chunks, line_of, shown_text},
 };
 
@@ -70,28 +72,7 @@ fn makes_thread(call: &Call, memory: &bis_tracee::Memory) -> bool {
     flags & (CLONE_VM | CLONE_VFORK) == CLONE_VM
 }
 
-impl Domain {
-    /// At the entry of a call: is the text to count from here on?
-    pub fn wants_dense(&mut self, tid: Tid, call: &Call) -> bool {
-        let Some(hooks) = self.hooks.as_ref().filter(|_| self.session.texts.dense().is_some()) else {
-            return false;
-        };
-        let waits_for_need = self.session.options.counts == Counting::WhereNeeded;
-        if self.space.patches().dense.is_on
-            || self.space.clock().forbidden
-            || waits_for_need && !hooks.counts.need.is_great() && !self.space.patches().is_small()
-            || self.tasks.values().any(|task| task.traits.wishes.no_cpuid)
-        {
-            return false;
-        }
-        let is_alone = self.tasks.len() == 1;
-        let is_wanted = match is_alone {
-            true => hooks.counts.is_wanted || makes_thread(call, &self.memory),
-            false => waits_for_need && hooks.counts.need.is_great(),
-        };
-        is_wanted && self.has_dense_texts(tid) && (is_alone || self.may_change_text(tid))
-    }
-
+impl Recorder<'_> {
     /// Lets all text count. The task stands at the entry of a call, which is undone.
     pub fn begin_dense(&mut self, tid: Tid, nr: u64, entry: &Registers) -> Result<()> {
         let sums = self.sums(tid)?;
@@ -119,30 +100,13 @@ impl Domain {
         Ok(())
     }
 
-    /// At the entry of a call: is the text to count no longer?
-    pub fn wants_sparse(&mut self, call: &Call) -> bool {
-        let is_alone = self.tasks.len() == 1;
-        let Some(hooks) = self.hooks.as_mut().filter(|_| self.space.patches().dense.is_on) else {
-            return false;
-        };
-        if !is_alone {
-            hooks.counts.alone_since = None;
-            return false;
-        }
-        let alone = hooks.counts.alone_since.get_or_insert_with(Instant::now).elapsed();
-        alone > ALONE_MIN
-            && !hooks.counts.is_wanted
-            && self.space.patches().dense.returns < RETURNS_MAX
-            && !makes_thread(call, &self.memory)
-    }
-
     /// Lets no text count any more, as far as it can be mapped as it was. The only task stands at the entry
     /// of a call, which is undone.
     pub fn end_dense(&mut self, tid: Tid, nr: u64, entry: &Registers) -> Result<()> {
         let sums = self.sums(tid)?;
         let site = self.space.original_rip(entry.ip() - 2);
-        let Some(hooks) = &mut self.hooks else { return Ok(()) };
-        self.space.patches_mut().dense.returns += 1;
+        let Process { space, hooks: Some(hooks), .. } = &mut self.process else { return Ok(()) };
+        space.patches_mut().dense.returns += 1;
         hooks.counts.alone_since = None;
         let texts = self.space.patches().texts.clone();
         let mut outcome = Outcome::default();
@@ -162,6 +126,46 @@ impl Domain {
         self.task(tid)?.standing.go_on();
         Ok(())
     }
+}
+
+impl Process {
+    /// At the entry of a call: is the text to count from here on?
+    pub fn wants_dense(&mut self, tid: Tid, call: &Call) -> bool {
+        let Some(hooks) = self.hooks.as_ref().filter(|_| self.session.texts.dense().is_some()) else {
+            return false;
+        };
+        let waits_for_need = self.session.options.counts == Counting::WhereNeeded;
+        if self.space.patches().dense.is_on
+            || self.space.clock().forbidden
+            || waits_for_need && !hooks.counts.need.is_great() && !self.space.patches().is_small()
+            || self.tasks.values().any(|task| task.traits.wishes.no_cpuid)
+        {
+            return false;
+        }
+        let is_alone = self.tasks.len() == 1;
+        let is_wanted = match is_alone {
+            true => hooks.counts.is_wanted || makes_thread(call, &self.memory),
+            false => waits_for_need && hooks.counts.need.is_great(),
+        };
+        is_wanted && self.has_dense_texts(tid) && (is_alone || self.may_change_text(tid))
+    }
+
+    /// At the entry of a call: is the text to count no longer?
+    pub fn wants_sparse(&mut self, call: &Call) -> bool {
+        let is_alone = self.tasks.len() == 1;
+        let Some(hooks) = self.hooks.as_mut().filter(|_| self.space.patches().dense.is_on) else {
+            return false;
+        };
+        if !is_alone {
+            hooks.counts.alone_since = None;
+            return false;
+        }
+        let alone = hooks.counts.alone_since.get_or_insert_with(Instant::now).elapsed();
+        alone > ALONE_MIN
+            && !hooks.counts.is_wanted
+            && self.space.patches().dense.returns < RETURNS_MAX
+            && !makes_thread(call, &self.memory)
+    }
 
     /// Maps the program's own text again where it counts. False: it cannot be had.
     fn map_original(&mut self, tid: Tid, range: &TextRange, outcome: &mut Outcome) -> Result<bool> {
@@ -173,7 +177,7 @@ impl Domain {
         let memory = bis_tracee::Memory::open(tid)?;
         let pieces = [(addr, len, offset, false)];
         let is_mapped =
-            self.with_slot(tid, |_, slot| Ok(map_pieces(slot, &memory, (source, path), &pieces)?))?;
+            with_slot(self, tid, |_, slot| Ok(map_pieces(slot, &memory, (source, path), &pieces)?))?;
         if is_mapped {
             let backing = Backing::File { file: kept, offset };
             outcome.effects.push(Effect::Map { addr, len, prot: READ_EXEC, backing });
@@ -207,8 +211,9 @@ impl Domain {
             pieces.insert(0, (pool.start, pool.end - pool.start, entry.trampolines_at, true));
         }
         let memory = bis_tracee::Memory::open(tid)?;
-        let is_mapped = self
-            .with_slot(tid, |_, slot| Ok(map_pieces(slot, &memory, (&entry.text, &entry.path), &pieces)?))?;
+        let is_mapped = with_slot(self, tid, |_, slot| {
+            Ok(map_pieces(slot, &memory, (&entry.text, &entry.path), &pieces)?)
+        })?;
         if !is_mapped {
             tracing::info!(path = %entry.path.display(), "a dense text could not be mapped");
             return Ok(false);
@@ -230,7 +235,7 @@ impl Domain {
         let dense = &mut self.space.patches_mut().dense;
         let number = if is_new {
             dense.pools.push(pool.clone());
-            let mut arenas = self.watched.arenas.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut arenas = self.crew.watched.arenas.lock().unwrap_or_else(PoisonError::into_inner);
             arenas.extend(chunks(&pool));
             dense.pools.len() - 1
         } else {

@@ -18,8 +18,10 @@ use bis_trace::{
 use bis_tracee::{maps, remote::Remote, siginfo::SigInfo};
 
 use crate::{
-    domain::Domain,
+    crew::{Crew, with_slot},
     error::Result,
+    events::Recorder,
+    process::Process,
     space::{GUARDED, READ_EXEC, TextRange},
 };
 
@@ -32,7 +34,30 @@ const INSN_MAX: u64 = 15;
 /// The code of a SIGSEGV for what is mapped, but not for this.
 const SEGV_ACCERR: i32 = linux_raw_sys::general::SEGV_ACCERR as i32;
 
-impl Domain {
+impl Recorder<'_> {
+    /// A fault. True: a page was to be executed that is guarded, and can be now.
+    pub fn unguard(&mut self, tid: Tid, info: &SigInfo, before: &Registers) -> Result<bool> {
+        let (addr, rip) = (info.addr(), before.ip());
+        let page = addr.page_floor();
+        let is_guarded = self.space.patches().guards.contains(&page);
+        if !is_guarded || info.code() != SEGV_ACCERR || addr < rip || addr - rip > INSN_MAX {
+            return Ok(false);
+        }
+        self.close_clock("text is executed in which there may be an rdtsc");
+        self.drain(tid)?;
+        self.protect(tid, page, READ_EXEC)?;
+        self.space.patches_mut().guards.remove(&page);
+        let effects = vec![Effect::Protect { addr: page, len: PAGE, prot: READ_EXEC }];
+        let handler = Some(Outcome { regs: *before, effects, ..Outcome::default() });
+        let (siginfo, point) = (info.0.to_vec(), SignalPoint::Fault);
+        let event = SignalEvent { signal: info.signal(), siginfo, point, before: *before, handler };
+        self.event(tid, EventKind::Signal(Box::new(event)))?;
+        self.task(tid)?.standing.go_on();
+        Ok(true)
+    }
+}
+
+impl Process {
     /// Guards the pages of these places. False: that cannot be done.
     pub(super) fn guard(
         &mut self,
@@ -64,33 +89,14 @@ impl Domain {
         }
         Ok(true)
     }
+}
 
+impl Crew {
     fn protect(&mut self, tid: Tid, page: Addr, prot: u32) -> Result<()> {
-        self.with_slot(tid, |_, slot| {
+        with_slot(self, tid, |_, slot| {
             let mut remote = Remote::new(slot)?;
             remote.must("protect text", libc::SYS_mprotect, [page.0, PAGE, prot.into(), 0, 0, 0])?;
             Ok(remote.finish()?)
         })
-    }
-
-    /// A fault. True: a page was to be executed that is guarded, and can be now.
-    pub fn unguard(&mut self, tid: Tid, info: &SigInfo, before: &Registers) -> Result<bool> {
-        let (addr, rip) = (info.addr(), before.ip());
-        let page = addr.page_floor();
-        let is_guarded = self.space.patches().guards.contains(&page);
-        if !is_guarded || info.code() != SEGV_ACCERR || addr < rip || addr - rip > INSN_MAX {
-            return Ok(false);
-        }
-        self.close_clock("text is executed in which there may be an rdtsc");
-        self.drain(tid)?;
-        self.protect(tid, page, READ_EXEC)?;
-        self.space.patches_mut().guards.remove(&page);
-        let effects = vec![Effect::Protect { addr: page, len: PAGE, prot: READ_EXEC }];
-        let handler = Some(Outcome { regs: *before, effects, ..Outcome::default() });
-        let (siginfo, point) = (info.0.to_vec(), SignalPoint::Fault);
-        let event = SignalEvent { signal: info.signal(), siginfo, point, before: *before, handler };
-        self.event(tid, EventKind::Signal(Box::new(event)))?;
-        self.task(tid)?.standing.go_on();
-        Ok(true)
     }
 }

@@ -14,53 +14,21 @@ use bis_trace::{
 use bis_tracee::siginfo::{Disposition, SigInfo};
 
 use crate::{
+    crew::Crew,
     domain::Domain,
     error::{RecordError, Result},
+    process::Process,
 };
 
 /// The results with which the kernel says that a signal has interrupted a call: EINTR and ERESTART*.
 const INTERRUPTED: [i64; 5] = [-4, -512, -513, -514, -516];
 
 impl Domain {
-    /// Where is the task in a hook, if it is in one?
-    pub fn in_hook(&mut self, tid: Tid) -> Result<Option<Registers>> {
-        if self.hooks.is_none() {
-            return Ok(None);
-        }
-        let regs = self.stopped(tid)?.regs()?;
-        Ok(self.space.is_in_hooks(regs.ip()).then_some(regs))
-    }
-
-    /// The task goes on in its hook, and nobody else before it.
-    fn go_on(&mut self, tid: Tid) -> Result<()> {
-        let task = self.task(tid)?;
-        task.standing.go_on_in_hook();
-        Ok(())
-    }
-
-    /// The task stops with its process, wherever it is.
-    pub fn stops_in_hook(&mut self, tid: Tid) -> Result<()> {
-        let inside = self.in_hook(tid)?.is_some();
-        self.task(tid)?.standing.halt(inside);
-        Ok(())
-    }
-
-    /// A fault inside of a hook: one of the program's pointers. True: it was that.
-    pub fn fault_in_hook(&mut self, tid: Tid) -> Result<bool> {
-        let Some(regs) = self.in_hook(tid)? else { return Ok(false) };
-        if !(hooks::COPY..hooks::COPY_FAULT).contains(&regs.rip) {
-            return Err(RecordError::Bug { tid, what: format!("a fault in the hooks at {:#x}", regs.rip) });
-        }
-        self.stopped(tid)?.set_regs(&Registers { rip: hooks::COPY_FAULT, ..regs })?;
-        self.go_on(tid)?;
-        Ok(true)
-    }
-
     /// A signal for a handler finds the task in a hook. True: it was that, and the signal is kept.
     pub fn signal_in_hook(&mut self, tid: Tid, info: &SigInfo) -> Result<bool> {
         let signal = info.signal();
         let others = self.tasks.len() > 1 || self.holds_tokens();
-        match self.kernels_disposition(tid, signal) {
+        match self.recorder().kernels_disposition(tid, signal) {
             Disposition::Handler => {}
             Disposition::Ignore => return self.ignored_in_hook(tid),
             // It would stop in the hook, and all others could not come to where they stop.
@@ -79,61 +47,6 @@ impl Domain {
         // What of its calls could tell has been made, or is not made in the hook.
         self.hush(tid)?;
         self.go_on(tid)?;
-        Ok(true)
-    }
-
-    /// A signal that is ignored finds the task in a hook. Without a tracer it would not have come: where it
-    /// has ended a call that the kernel does not make again by itself, the call becomes a traced one. True:
-    /// it was that.
-    fn ignored_in_hook(&mut self, tid: Tid) -> Result<bool> {
-        let Some(regs) = self.in_hook(tid)? else { return Ok(false) };
-        let is_ended = regs.rip == hooks::SYSCALL_END && regs.result() == INTERRUPTED[0];
-        if !is_ended || !self.call_off(tid, &regs)? {
-            return Ok(false);
-        }
-        self.go_on(tid)?;
-        Ok(true)
-    }
-
-    /// The task, which is in a hook, stops at its end if it has made its call there.
-    pub fn stop_behind_hook(&self) {
-        if let Some(hooks) = &self.hooks
-            && hooks.area.get(state::PHASE) != 0
-        {
-            hooks.area.set(state::EXIT_STOP, 1);
-        }
-    }
-
-    /// The task, which is in a hook, stops at its end; on its way out of it, at the next one.
-    pub fn stop_in_hook(&self) {
-        if let Some(hooks) = &self.hooks {
-            let phase = hooks.area.get(state::PHASE);
-            hooks.area.set(if phase == 0 { state::STOP } else { state::EXIT_STOP }, 1);
-        }
-    }
-
-    /// Turns the call of the hook that the task is in into a traced one, if it has not been made. False: it
-    /// has.
-    fn call_off(&mut self, tid: Tid, regs: &Registers) -> Result<bool> {
-        let Some(hooks) = &self.hooks else { return Ok(false) };
-        if hooks.area.get(state::PHASE) != 1 {
-            return Ok(false);
-        }
-        let interrupted = regs.rip == hooks::SYSCALL_END && INTERRUPTED.contains(&regs.result());
-        if regs.rip == hooks::SYSCALL || interrupted {
-            let bailed = Registers { rip: hooks::BAILED, orig_rax: u64::MAX, ..*regs };
-            self.stopped(tid)?.set_regs(&bailed)?;
-            return Ok(true);
-        }
-        if regs.rip == hooks::SYSCALL_END {
-            return Ok(false);
-        }
-        hooks.area.set(state::BAIL, 1);
-        if (hooks::MAKE_CHECK..hooks::SYSCALL).contains(&regs.rip) {
-            // It looks again: the branch there is made once, as in replay.
-            let check = Registers { rip: hooks::MAKE_CHECK, orig_rax: u64::MAX, ..*regs };
-            self.stopped(tid)?.set_regs(&check)?;
-        }
         Ok(true)
     }
 
@@ -194,6 +107,90 @@ impl Domain {
         }
         Ok(())
     }
+}
+
+impl Process {
+    /// Where is the task in a hook, if it is in one?
+    pub fn in_hook(&mut self, tid: Tid) -> Result<Option<Registers>> {
+        if self.hooks.is_none() {
+            return Ok(None);
+        }
+        let regs = self.stopped(tid)?.regs()?;
+        Ok(self.space.is_in_hooks(regs.ip()).then_some(regs))
+    }
+
+    /// The task stops with its process, wherever it is.
+    pub fn stops_in_hook(&mut self, tid: Tid) -> Result<()> {
+        let inside = self.in_hook(tid)?.is_some();
+        self.task(tid)?.standing.halt(inside);
+        Ok(())
+    }
+
+    /// A fault inside of a hook: one of the program's pointers. True: it was that.
+    pub fn fault_in_hook(&mut self, tid: Tid) -> Result<bool> {
+        let Some(regs) = self.in_hook(tid)? else { return Ok(false) };
+        if !(hooks::COPY..hooks::COPY_FAULT).contains(&regs.rip) {
+            return Err(RecordError::Bug { tid, what: format!("a fault in the hooks at {:#x}", regs.rip) });
+        }
+        self.stopped(tid)?.set_regs(&Registers { rip: hooks::COPY_FAULT, ..regs })?;
+        self.go_on(tid)?;
+        Ok(true)
+    }
+
+    /// A signal that is ignored finds the task in a hook. Without a tracer it would not have come: where it
+    /// has ended a call that the kernel does not make again by itself, the call becomes a traced one. True:
+    /// it was that.
+    fn ignored_in_hook(&mut self, tid: Tid) -> Result<bool> {
+        let Some(regs) = self.in_hook(tid)? else { return Ok(false) };
+        let is_ended = regs.rip == hooks::SYSCALL_END && regs.result() == INTERRUPTED[0];
+        if !is_ended || !self.call_off(tid, &regs)? {
+            return Ok(false);
+        }
+        self.go_on(tid)?;
+        Ok(true)
+    }
+
+    /// The task, which is in a hook, stops at its end if it has made its call there.
+    pub fn stop_behind_hook(&self) {
+        if let Some(hooks) = &self.hooks
+            && hooks.area.get(state::PHASE) != 0
+        {
+            hooks.area.set(state::EXIT_STOP, 1);
+        }
+    }
+
+    /// The task, which is in a hook, stops at its end; on its way out of it, at the next one.
+    pub fn stop_in_hook(&self) {
+        if let Some(hooks) = &self.hooks {
+            let phase = hooks.area.get(state::PHASE);
+            hooks.area.set(if phase == 0 { state::STOP } else { state::EXIT_STOP }, 1);
+        }
+    }
+
+    /// Turns the call of the hook that the task is in into a traced one, if it has not been made. False: it
+    /// has.
+    fn call_off(&mut self, tid: Tid, regs: &Registers) -> Result<bool> {
+        let Some(hooks) = &self.hooks else { return Ok(false) };
+        if hooks.area.get(state::PHASE) != 1 {
+            return Ok(false);
+        }
+        let interrupted = regs.rip == hooks::SYSCALL_END && INTERRUPTED.contains(&regs.result());
+        if regs.rip == hooks::SYSCALL || interrupted {
+            let bailed = Registers { rip: hooks::BAILED, orig_rax: u64::MAX, ..*regs };
+            self.stopped(tid)?.set_regs(&bailed)?;
+            return Ok(true);
+        }
+        if regs.rip == hooks::SYSCALL_END {
+            return Ok(false);
+        }
+        hooks.area.set(state::BAIL, 1);
+        if (hooks::MAKE_CHECK..hooks::SYSCALL).contains(&regs.rip) {
+            // It looks again: the branch there is made once, as in replay.
+            let check = Registers { rip: hooks::MAKE_CHECK, orig_rax: u64::MAX, ..*regs };
+            self.stopped(tid)?.set_regs(&check)?;
+        }
+        Ok(true)
+    }
 
     /// The descriptor with which a hook has cut a mapped file, if one has since this was last asked.
     fn cut_in_hook(&self) -> Option<Fd> {
@@ -201,5 +198,14 @@ impl Domain {
         let fd = area.get(state::CUT).checked_sub(1)?;
         area.set(state::CUT, 0);
         i32::try_from(fd).ok().map(Fd)
+    }
+}
+
+impl Crew {
+    /// The task goes on in its hook, and nobody else before it.
+    fn go_on(&mut self, tid: Tid) -> Result<()> {
+        let task = self.task(tid)?;
+        task.standing.go_on_in_hook();
+        Ok(())
     }
 }

@@ -16,7 +16,7 @@ use bis_trace::types::Tid;
 use bis_tracee::maps::{self, Mapping};
 
 use super::pools::hooked_kinds;
-use crate::{Counting, domain::Domain, hooks::texts::Lacks, space::TextRange};
+use crate::{Counting, crew::Crew, hooks::texts::Lacks, process::Process, space::TextRange};
 
 /// Dense texts that are to be made.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl fmt::Debug for TextMakers {
     }
 }
 
-impl Domain {
+impl Process {
     /// Does the domain take only dense texts that somebody has made already?
     pub(super) fn leaves_making(&self) -> bool {
         self.session.options.counts == Counting::WhereNeeded
@@ -95,7 +95,9 @@ impl Domain {
         }
         None
     }
+}
 
+impl Crew {
     /// Asks for texts, once in a recording.
     pub(super) fn order(&self, missing: &[(&TextRange, DenseOrder)]) {
         let (Some(makers), Some(cache)) = (&self.session.options.text_makers, self.session.texts.dense())

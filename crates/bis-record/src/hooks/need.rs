@@ -17,7 +17,7 @@ use bis_trace::types::{Addr, Tid};
 use bis_tracee::maps;
 
 use crate::{
-    domain::Domain,
+    process::Process,
     space::{Patches, Pool, TextRange, shown_text},
     task::Handle,
 };
@@ -33,7 +33,7 @@ impl Patches {
     }
 }
 
-impl Domain {
+impl Process {
     /// May the text be changed for the dense one although there are others than this task, which stands at
     /// the entry of a call?
     pub(super) fn may_change_text(&mut self, tid: Tid) -> bool {

@@ -22,8 +22,9 @@ use bis_tracee::{Stopped, address_limit, bulk::Bulk, maps, memory::Memory, remot
 
 use super::texts::is_sought;
 use crate::{
-    domain::Domain,
+    crew::{Crew, with_slot},
     error::Result,
+    process::Process,
     space::{ARENA_LEN, AddressSpace, Arena, Patch, Patches, READ_EXEC, TextRange},
     task::Handle,
 };
@@ -195,7 +196,7 @@ impl AddressSpace {
     }
 }
 
-impl Domain {
+impl Process {
     /// Executable memory shows this file now: patches what is known of it.
     pub fn add_text(&mut self, tid: Tid, text: &NewText<'_>, outcome: &mut Outcome) -> Result<()> {
         let NewText { range: Range { start, end }, offset, prot, file, name } = text.clone();
@@ -315,21 +316,6 @@ impl Domain {
         self.write_batch(batch, outcome)
     }
 
-    /// Does another task go on there, whatever happens? One that is stopped there; one whose call is still to
-    /// be made, or to be made again, which goes on at the instruction that it stands behind; and one whose
-    /// return was told beforehand.
-    fn is_anybody_in(&self, tid: Tid, start: Addr, end: Addr) -> bool {
-        let is_within = |rip: Addr| start < rip && rip < end;
-        self.tasks.values().filter(|task| task.tid != tid).any(|task| match (&task.call, &task.handle) {
-            (Some(call), _) if call.silent => is_within(call.entry.ip()),
-            (Some(_), Handle::Stopped(stopped)) => {
-                stopped.regs().is_ok_and(|regs| start <= regs.ip() && regs.ip() <= end)
-            }
-            (None, Handle::Stopped(stopped)) => stopped.regs().is_ok_and(|regs| is_within(regs.ip())),
-            _ => false,
-        })
-    }
-
     /// Replaces a run by a jump, once the batch is written. False: it has to stay as it is.
     pub(super) fn patch(
         &mut self,
@@ -362,7 +348,7 @@ impl Domain {
             let (original, site) = (run.bytes().to_vec(), Addr(run.site()).wrapping_add(bias));
             Patch { start, end, site, kind: run.kind(), trampoline, original, place, said: None }.told()
         };
-        let Some(patch) = self.session.texts.made.get((run.clone(), bias, at, slot), make) else {
+        let Some(patch) = self.crew.session.texts.made.get((run.clone(), bias, at, slot), make) else {
             return Ok(false);
         };
         arena.take(patch.trampoline.bytes.len());
@@ -372,22 +358,6 @@ impl Domain {
         tracing::trace!(start = format_args!("{start:#x}"), at = format_args!("{at:#x}"), "patched");
         self.space.patches_mut().add(patch);
         Ok(true)
-    }
-
-    /// Writes trampolines, then what leads to them.
-    pub(super) fn write_batch(&self, mut batch: Batch, outcome: &mut Outcome) -> Result<()> {
-        // In the order of their addresses, here and in replay those of a page are one write. They do not
-        // overlap.
-        batch.sites.sort_unstable_by_key(|site| site.addr);
-        self.memory.write_all(&batch.trampolines)?;
-        self.memory.write_all(&batch.site_writes())?;
-        outcome.writes.extend([batch.trampolines, batch.sites].into_iter().flatten());
-        if !batch.patches.is_empty() || !batch.faults.is_empty() {
-            let ours = outcome.ours();
-            ours.patches.extend(batch.patches.iter().filter_map(|patch| patch.said.clone()));
-            ours.faults.extend(batch.faults);
-        }
-        Ok(())
     }
 
     /// Lets the diverted functions of the vdso enter the hooks. They are no part of any file, and what they
@@ -458,7 +428,7 @@ impl Domain {
         let candidates = candidates.flat_map(|at| (0..8).map(move |n| at + n * ARENA_LEN));
         let candidates = candidates.filter(|at| Arena::new(*at).reaches(addr));
         let prot = READ_EXEC;
-        let Some(start) = self.with_slot(tid, |_, slot| Ok(map_first(slot, candidates, prot)?))? else {
+        let Some(start) = with_slot(self, tid, |_, slot| Ok(map_first(slot, candidates, prot)?))? else {
             return Ok(None);
         };
         outcome.effects.push(Effect::Map { addr: start, len: ARENA_LEN, prot, backing: Backing::Anonymous });
@@ -471,5 +441,38 @@ impl Domain {
         self.space.patches_mut().arenas.push(arena);
         self.watched.arenas.lock().unwrap_or_else(PoisonError::into_inner).push(start);
         Ok(Some(self.space.patches().arenas.len() - 1))
+    }
+}
+
+impl Crew {
+    /// Does another task go on there, whatever happens? One that is stopped there; one whose call is still to
+    /// be made, or to be made again, which goes on at the instruction that it stands behind; and one whose
+    /// return was told beforehand.
+    fn is_anybody_in(&self, tid: Tid, start: Addr, end: Addr) -> bool {
+        let is_within = |rip: Addr| start < rip && rip < end;
+        self.tasks.values().filter(|task| task.tid != tid).any(|task| match (&task.call, &task.handle) {
+            (Some(call), _) if call.silent => is_within(call.entry.ip()),
+            (Some(_), Handle::Stopped(stopped)) => {
+                stopped.regs().is_ok_and(|regs| start <= regs.ip() && regs.ip() <= end)
+            }
+            (None, Handle::Stopped(stopped)) => stopped.regs().is_ok_and(|regs| is_within(regs.ip())),
+            _ => false,
+        })
+    }
+
+    /// Writes trampolines, then what leads to them.
+    pub(super) fn write_batch(&self, mut batch: Batch, outcome: &mut Outcome) -> Result<()> {
+        // In the order of their addresses, here and in replay those of a page are one write. They do not
+        // overlap.
+        batch.sites.sort_unstable_by_key(|site| site.addr);
+        self.memory.write_all(&batch.trampolines)?;
+        self.memory.write_all(&batch.site_writes())?;
+        outcome.writes.extend([batch.trampolines, batch.sites].into_iter().flatten());
+        if !batch.patches.is_empty() || !batch.faults.is_empty() {
+            let ours = outcome.ours();
+            ours.patches.extend(batch.patches.iter().filter_map(|patch| patch.said.clone()));
+            ours.faults.extend(batch.faults);
+        }
+        Ok(())
     }
 }

@@ -13,7 +13,7 @@ use bis_trace::types::{Addr, PAGE};
 use bis_tracee::{cpu, maps::Mapping};
 
 use crate::{
-    domain::Domain,
+    process::Process,
     space::{AddressSpace, Pool, TextRange, USER_END},
 };
 
@@ -54,7 +54,7 @@ impl AddressSpace {
     }
 }
 
-impl Domain {
+impl Process {
     /// The trampolines for a text: those that are mapped, or (true) new ones with a place for them.
     pub(super) fn pool(&self, range: &TextRange, mappings: &[Mapping]) -> Option<(Pool, bool)> {
         if let Some(known) = self.space.own_pool(range) {

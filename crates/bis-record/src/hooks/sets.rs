@@ -25,8 +25,9 @@ use bis_tracee::maps;
 
 use super::{dense::map_pieces, patching::Batch};
 use crate::{
-    domain::Domain,
+    crew::with_slot,
     error::Result,
+    process::Process,
     session::Session,
     space::{
         AddressSpace, KnownSet, PatchSet, Patched, PatchedFile, READ_EXEC, SetKey, ShownText, TextRange,
@@ -64,7 +65,7 @@ impl AddressSpace {
     }
 }
 
-impl Domain {
+impl Process {
     /// What is known of a text's sites is patched, as far as the bytes are there. `name` is that of the file,
     /// where it has just been mapped, readable and executable.
     pub(super) fn patch_known(
@@ -187,8 +188,9 @@ impl Domain {
     ) -> Result<bool> {
         let PatchedFile { patched, file, path, text_len, trampolines_len, .. } = kept;
         let pieces = [(range.start, *text_len, 0, false), (key.at, *trampolines_len, *text_len, false)];
-        let is_mapped =
-            self.with_slot(tid, |domain, slot| Ok(map_pieces(slot, &domain.memory, (file, path), &pieces)?))?;
+        let is_mapped = with_slot(self, tid, |domain, slot| {
+            Ok(map_pieces(slot, &domain.memory, (file, path), &pieces)?)
+        })?;
         if !is_mapped {
             tracing::debug!(path = %path.display(), "a patched text could not be mapped");
             return Ok(false);

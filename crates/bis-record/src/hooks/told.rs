@@ -15,11 +15,56 @@ use super::{
     clock::{close, show},
     plain,
 };
-use crate::{Checksum, domain::Domain, error::Result};
+use crate::{Checksum, crew::with_slot, domain::Domain, error::Result, process::Process};
 
 const GETPPID: usize = 110;
 
 impl Domain {
+    /// Has the hook that has left this call found that it would wait?
+    pub fn take_tried(&mut self) -> bool {
+        let Some(hooks) = &self.hooks else { return false };
+        let tried = hooks.area.get(state::WAITS) != 0;
+        if tried {
+            hooks.area.set(state::WAITS, 0);
+            self.tokens.linger.left(hooks.area.get(state::ANSWERED));
+        }
+        tried
+    }
+
+    /// Before a task goes on in its program: tells the hooks and the watch thread how things are.
+    pub fn prepare(&mut self, tid: Tid) {
+        let (alone, takes_turns) = (self.is_alone(), self.tasks.len() > 1 || self.holds_tokens());
+        let stashed = self.tasks.get(&tid).is_some_and(|task| !task.stash.is_empty());
+        self.watched.takes_turns.store(takes_turns, Ordering::Relaxed);
+        self.watched.is_awaited.store(stashed, Ordering::Relaxed);
+        if let Some(core) = self.watched.seat.take_wanted() {
+            self.core = self.session.cores.move_to(core, self.core);
+            self.pin();
+        }
+        self.watched.seat.set_runner(tid);
+        self.show_sandbox(tid);
+        // Its tracer hears of what it executes, and a hook's number would be one of its steps.
+        let is_stepped = self.session.traced.is_stepped(tid);
+        let Some(hooks) = &self.hooks else { return };
+        // What is logged already has been logged as things were.
+        if !hooks.area.has_log() {
+            hooks.area.set(state::ALONE, alone.into());
+        }
+        hooks.area.set(state::STOP, (stashed || is_stepped).into());
+        hooks.area.set(state::CHANGES, self.may_change(tid));
+        // Where tasks of its own wait for their turns, too, it gives way at once; and where turns are drawn.
+        let lingers = takes_turns && self.tasks.len() == 1 && self.session.lingers;
+        let time = if lingers { self.tokens.linger.time() } else { Duration::ZERO };
+        hooks.area.set(state::LINGER, time.as_nanos().try_into().unwrap_or(0));
+        // Whoever has just told it something has asked it to stop, too, perhaps before that was unsaid.
+        fence(Ordering::SeqCst);
+        if self.session.views.has_news(self.id) || self.session.mail.has_news(self.id) {
+            hooks.area.set(state::STOP, 1);
+        }
+    }
+}
+
+impl Process {
     /// The task is gone, perhaps out of a hook.
     pub fn end_in_hook(&self) {
         if let Some(hooks) = &self.hooks
@@ -65,49 +110,6 @@ impl Domain {
         }
     }
 
-    /// Has the hook that has left this call found that it would wait?
-    pub fn take_tried(&mut self) -> bool {
-        let Some(hooks) = &self.hooks else { return false };
-        let tried = hooks.area.get(state::WAITS) != 0;
-        if tried {
-            hooks.area.set(state::WAITS, 0);
-            self.tokens.linger.left(hooks.area.get(state::ANSWERED));
-        }
-        tried
-    }
-
-    /// Before a task goes on in its program: tells the hooks and the watch thread how things are.
-    pub fn prepare(&mut self, tid: Tid) {
-        let (alone, takes_turns) = (self.is_alone(), self.tasks.len() > 1 || self.holds_tokens());
-        let stashed = self.tasks.get(&tid).is_some_and(|task| !task.stash.is_empty());
-        self.watched.takes_turns.store(takes_turns, Ordering::Relaxed);
-        self.watched.is_awaited.store(stashed, Ordering::Relaxed);
-        if let Some(core) = self.watched.seat.take_wanted() {
-            self.core = self.session.cores.move_to(core, self.core);
-            self.pin();
-        }
-        self.watched.seat.set_runner(tid);
-        self.show_sandbox(tid);
-        // Its tracer hears of what it executes, and a hook's number would be one of its steps.
-        let is_stepped = self.session.traced.is_stepped(tid);
-        let Some(hooks) = &self.hooks else { return };
-        // What is logged already has been logged as things were.
-        if !hooks.area.has_log() {
-            hooks.area.set(state::ALONE, alone.into());
-        }
-        hooks.area.set(state::STOP, (stashed || is_stepped).into());
-        hooks.area.set(state::CHANGES, self.may_change(tid));
-        // Where tasks of its own wait for their turns, too, it gives way at once; and where turns are drawn.
-        let lingers = takes_turns && self.tasks.len() == 1 && self.session.lingers;
-        let time = if lingers { self.tokens.linger.time() } else { Duration::ZERO };
-        hooks.area.set(state::LINGER, time.as_nanos().try_into().unwrap_or(0));
-        // Whoever has just told it something has asked it to stop, too, perhaps before that was unsaid.
-        fence(Ordering::SeqCst);
-        if self.session.views.has_news(self.id) || self.session.mail.has_news(self.id) {
-            hooks.area.set(state::STOP, 1);
-        }
-    }
-
     /// Up to which address the hooks of this task may change its memory; 0: they may not.
     fn may_change(&self, tid: Tid) -> u64 {
         let Some(task) = self.tasks.get(&tid) else { return 0 };
@@ -123,15 +125,15 @@ impl Domain {
 
     /// Before a task goes on: tells the hooks which of its calls are to be judged.
     pub fn show_sandbox(&mut self, tid: Tid) {
-        let Some(task) = self.tasks.get(&tid) else { return };
-        let Some(hooks) = &mut self.hooks else { return };
+        let Process { crew, hooks: Some(hooks), .. } = self else { return };
+        let Some(task) = crew.tasks.get(&tid) else { return };
         let mut judged = task.traits.wishes.held.judged;
-        if !self.session.is_root(task.pid) {
+        if !crew.session.is_root(task.pid) {
             // It may be an orphan by then (`Session::parent_shown`).
             judged[GETPPID / 64] |= 1 << (GETPPID % 64);
         }
-        let all_traced = self.session.options.checksum.is_some_and(|checksum| checksum >= Checksum::Calls);
-        if all_traced || self.session.traced.concerns(task.pid) {
+        let all_traced = crew.session.options.checksum.is_some_and(|checksum| checksum >= Checksum::Calls);
+        if all_traced || crew.session.traced.concerns(task.pid) {
             judged.fill(u64::MAX);
         }
         if hooks.judged != judged {
@@ -181,7 +183,7 @@ impl Domain {
     pub fn begin_clock(&mut self, tid: Tid) -> Result<()> {
         self.show_clock();
         let open = self.is_clock_open();
-        self.with_slot(tid, |_, slot| Ok(image::set_tsc(slot, !open)?))?;
+        with_slot(self, tid, |_, slot| Ok(image::set_tsc(slot, !open)?))?;
         self.task(tid)?.traits.reads_tsc = open;
         Ok(())
     }
@@ -194,7 +196,7 @@ impl Domain {
         // anything.
         if closed && task.traits.reads_tsc && task.call.is_none() && task.inject.is_none() {
             task.traits.reads_tsc = false;
-            self.with_slot(tid, |_, slot| Ok(image::set_tsc(slot, true)?))?;
+            with_slot(self, tid, |_, slot| Ok(image::set_tsc(slot, true)?))?;
         }
         Ok(())
     }

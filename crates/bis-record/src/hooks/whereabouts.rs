@@ -9,9 +9,9 @@ use bis_agent::{
 use bis_rewrite::{Place, STATUS_FLAGS};
 use bis_trace::types::{Addr, Registers};
 
-use crate::{domain::Domain, space::ARENA_LEN};
+use crate::{process::Process, space::ARENA_LEN};
 
-impl Domain {
+impl Process {
     /// The program's own registers for a task in a trampoline: where it stands, and what a count has put
     /// aside.
     pub fn own_registers(&self, regs: &Registers) -> Registers {

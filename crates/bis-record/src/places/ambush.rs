@@ -37,7 +37,7 @@ use bis_tracee::{
 };
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
-use crate::{chaos::Chaos, domain::Domain, error::Result, task::Ambush};
+use crate::{chaos::Chaos, domain::Domain, error::Result, process::Process, task::Ambush};
 
 /// How much of the stack, and of what the thread register points to, is looked through for addresses of code.
 /// The latter is where a thread that has just begun finds the function that it is to call.
@@ -105,50 +105,6 @@ impl Domain {
         Ok(())
     }
 
-    /// Instructions that the task may come to, a few of them.
-    fn points_ahead(&mut self, tid: Tid, chaos: &Chaos) -> Result<Vec<Addr>> {
-        let regs = self.stopped(tid)?.regs()?;
-        let mappings = maps::read(tid)?;
-        let texts: Vec<&Mapping> = mappings.iter().filter(|m| is_text(m)).collect();
-        let text_of = |addr: Addr| {
-            let next = texts.partition_point(|m| m.end <= addr);
-            texts.get(next).copied().filter(|m| m.start <= addr)
-        };
-        let words = |addr: Addr, len: usize| -> Vec<Addr> {
-            let data = self.memory.read_upto(addr, len);
-            let words =
-                data.chunks_exact(8).map(|word| Addr(u64::from_le_bytes(std::array::from_fn(|i| word[i]))));
-            words.filter(|word| text_of(*word).is_some()).collect()
-        };
-        let mut frames = words(regs.sp(), STACK_LEN);
-        let bits = self.space.bits();
-        frames.retain(|addr| is_behind_call(&self.memory, bits, *addr));
-        let begins = words(Addr(regs.thread_pointer()), THREAD_LEN);
-        // Where to begin, the nearest first, with how much of the stack is left behind then.
-        let starts = [(regs.ip(), 0)].into_iter().chain(frames.iter().copied().zip(1..));
-        let starts = starts.chain(begins.into_iter().map(|addr| (addr, frames.len())));
-        let starts: Vec<(Addr, usize, &Mapping)> =
-            starts.filter_map(|(addr, depth)| Some((addr, depth, text_of(addr)?))).collect();
-        let program = proc::identity(proc::path(tid, "exe")).map_or(0, |(_, inode)| inode);
-        let files: BTreeSet<u64> = starts.iter().map(|(.., text)| text.inode).collect();
-        let files: Vec<u64> = files.into_iter().collect();
-        let mut points = BTreeSet::new();
-        for _ in 0..POINTS {
-            // Half of the time in the program itself; else every file has the same chance, however many of
-            // its addresses there are.
-            let file =
-                if files.contains(&program) && chaos.coin() { Some(program) } else { chaos.one_of(&files) };
-            let starts: Vec<_> = starts.iter().filter(|(.., text)| Some(text.inode) == file).collect();
-            let Some((start, depth, text)) = starts.get(chaos.one_of_first(starts.len())) else { break };
-            let frames = frames.get(*depth..).unwrap_or_default();
-            let mut found = ahead(&self.memory, &regs, text, *start, frames);
-            found.retain(|addr| *addr != regs.ip());
-            found.truncate(chaos.how_far());
-            points.extend(chaos.one_of(&found));
-        }
-        Ok(points.into_iter().collect())
-    }
-
     /// Is the task in front of the instruction where it was waited for? True: it is, and that is done with.
     pub fn catch(&mut self, tid: Tid) -> Result<bool> {
         let (Some(chaos), Some(ambush)) = (self.session.chaos.clone(), self.task(tid)?.ambush.clone()) else {
@@ -191,6 +147,52 @@ impl Domain {
         }
         chaos.count_lain(began.elapsed());
         Ok(true)
+    }
+}
+
+impl Process {
+    /// Instructions that the task may come to, a few of them.
+    fn points_ahead(&mut self, tid: Tid, chaos: &Chaos) -> Result<Vec<Addr>> {
+        let regs = self.stopped(tid)?.regs()?;
+        let mappings = maps::read(tid)?;
+        let texts: Vec<&Mapping> = mappings.iter().filter(|m| is_text(m)).collect();
+        let text_of = |addr: Addr| {
+            let next = texts.partition_point(|m| m.end <= addr);
+            texts.get(next).copied().filter(|m| m.start <= addr)
+        };
+        let words = |addr: Addr, len: usize| -> Vec<Addr> {
+            let data = self.memory.read_upto(addr, len);
+            let words =
+                data.chunks_exact(8).map(|word| Addr(u64::from_le_bytes(std::array::from_fn(|i| word[i]))));
+            words.filter(|word| text_of(*word).is_some()).collect()
+        };
+        let mut frames = words(regs.sp(), STACK_LEN);
+        let bits = self.space.bits();
+        frames.retain(|addr| is_behind_call(&self.memory, bits, *addr));
+        let begins = words(Addr(regs.thread_pointer()), THREAD_LEN);
+        // Where to begin, the nearest first, with how much of the stack is left behind then.
+        let starts = [(regs.ip(), 0)].into_iter().chain(frames.iter().copied().zip(1..));
+        let starts = starts.chain(begins.into_iter().map(|addr| (addr, frames.len())));
+        let starts: Vec<(Addr, usize, &Mapping)> =
+            starts.filter_map(|(addr, depth)| Some((addr, depth, text_of(addr)?))).collect();
+        let program = proc::identity(proc::path(tid, "exe")).map_or(0, |(_, inode)| inode);
+        let files: BTreeSet<u64> = starts.iter().map(|(.., text)| text.inode).collect();
+        let files: Vec<u64> = files.into_iter().collect();
+        let mut points = BTreeSet::new();
+        for _ in 0..POINTS {
+            // Half of the time in the program itself; else every file has the same chance, however many of
+            // its addresses there are.
+            let file =
+                if files.contains(&program) && chaos.coin() { Some(program) } else { chaos.one_of(&files) };
+            let starts: Vec<_> = starts.iter().filter(|(.., text)| Some(text.inode) == file).collect();
+            let Some((start, depth, text)) = starts.get(chaos.one_of_first(starts.len())) else { break };
+            let frames = frames.get(*depth..).unwrap_or_default();
+            let mut found = ahead(&self.memory, &regs, text, *start, frames);
+            found.retain(|addr| *addr != regs.ip());
+            found.truncate(chaos.how_far());
+            points.extend(chaos.one_of(&found));
+        }
+        Ok(points.into_iter().collect())
     }
 }
 

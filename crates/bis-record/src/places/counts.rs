@@ -7,7 +7,7 @@ use bis_trace::{
 };
 use bis_tracee::{Status, place, siginfo::SigInfo};
 
-use crate::{domain::Domain, error::Result, places::Step};
+use crate::{domain::Domain, error::Result, events::Recorder, places::Step};
 
 impl Domain {
     /// The task has stopped at an int3. True: it was a count's, and is dealt with.
@@ -38,11 +38,13 @@ impl Domain {
             return Ok(true);
         }
         let regs = self.stopped(tid)?.regs()?;
-        self.pause_at_count(tid, found.rip)?;
+        self.recorder().pause_at_count(tid, found.rip)?;
         self.go_from_pause(tid, &regs)?;
         Ok(true)
     }
+}
 
+impl Recorder<'_> {
     /// Writes down where the task stands, right behind a count, and where that has trapped.
     fn pause_at_count(&mut self, tid: Tid, trap: u64) -> Result<()> {
         self.drain(tid)?;

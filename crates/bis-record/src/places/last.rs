@@ -16,7 +16,7 @@ use bis_trace::{
 use bis_tracee::{TraceeError, maps, place};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
-use crate::{domain::Domain, error::Result};
+use crate::{domain::Domain, error::Result, events::Recorder, process::Process};
 
 /// Instructions that are done by hand, at most.
 const BY_HAND_MAX: usize = 16;
@@ -155,7 +155,7 @@ impl Domain {
             // (One that is ended by a way back to a checkpoint is in a call of ours.)
             Killed::InFrontOfCall if end == TaskEnd::Killed(Signal::KILL) => {
                 let sums = self.sums(tid)?;
-                self.stands_in_front(tid, regs, sums)
+                self.recorder().stands_in_front(tid, regs, sums)
             }
             Killed::InFrontOfCall | Killed::Elsewhere => Ok(()),
         }
@@ -173,7 +173,7 @@ impl Domain {
             return Ok(());
         }
         match in_front {
-            Some(entry) => self.stands_in_front(tid, entry, Vec::new()),
+            Some(entry) => self.recorder().stands_in_front(tid, entry, Vec::new()),
             None if end == TaskEnd::Killed(Signal::KILL) => {
                 let text = format!(
                     "task {tid} was killed just as a signal stopped it: what it had stored into shared memory \
@@ -188,11 +188,6 @@ impl Domain {
     fn is_place_untold(&mut self, tid: Tid) -> Result<bool> {
         let task = self.task(tid)?;
         Ok(task.has_gone_on && task.call.is_none() && self.is_outlived(tid))
-    }
-
-    fn stands_in_front(&mut self, tid: Tid, entry: Registers, sums: Vec<RangeSum>) -> Result<()> {
-        self.drain(tid)?;
-        self.event_with(tid, EventKind::SyscallEnter { nr: entry.orig_rax, entry }, sums)
     }
 
     fn instruction(&self, rip: Addr) -> Instruction {
@@ -235,7 +230,16 @@ impl Domain {
         let is_sure = self.is_sure(tid, &span) && place::room(mappings, &span, true).is_some();
         is_sure.then(|| span.bytes().to_vec())
     }
+}
 
+impl Recorder<'_> {
+    fn stands_in_front(&mut self, tid: Tid, entry: Registers, sums: Vec<RangeSum>) -> Result<()> {
+        self.drain(tid)?;
+        self.event_with(tid, EventKind::SyscallEnter { nr: entry.orig_rax, entry }, sums)
+    }
+}
+
+impl Process {
     /// In the middle of a count of dense text: what is left of that is done by hand. False: it is in none.
     fn leave_count_by_hand(&mut self, tid: Tid) -> Result<bool> {
         let regs = self.stopped(tid)?.regs()?;

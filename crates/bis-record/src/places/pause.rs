@@ -35,10 +35,12 @@ use super::{
     surroundings::{Surroundings, saved_masks, saved_states},
 };
 use crate::{
+    crew::Crew,
     domain::Domain,
     error::Result,
     hooks::texts::TextFile,
     places::Step,
+    process::Process,
     space::{AddressSpace, open_mapped},
     task::stack_pointers,
 };
@@ -170,8 +172,9 @@ impl Domain {
         let regs = self.pause(tid, span)?;
         let is_alone = self.tasks.len() == 1;
         // Code that is made at run time would not count, whatever the text does.
-        if let Some(hooks) = &mut self.hooks
-            && self.space.patches().text_at(self.space.patches().original(regs.ip())).is_some()
+        let Process { space, hooks, .. } = &mut self.process;
+        if let Some(hooks) = hooks
+            && space.patches().text_at(space.patches().original(regs.ip())).is_some()
         {
             hooks.counts.need.count_pause();
             hooks.counts.is_wanted |= is_alone;
@@ -262,20 +265,6 @@ impl Domain {
             }
         }
         Ok(Some(Spot::Bad))
-    }
-
-    /// Does a branch not far behind these instructions lead into their middle? Whoever comes there traps in
-    /// replay, which takes too long in a loop.
-    pub fn is_entered(&self, span: &Span) -> bool {
-        const CODE_LEN: usize = 256;
-        let code = self.memory.read_upto(Addr(span.start()), CODE_LEN);
-        let middle = span.start() + 1..span.end();
-        let mut decoder = Decoder::with_ip(self.space.bits(), &code, span.start(), DecoderOptions::NONE);
-        std::iter::from_fn(|| decoder.can_decode().then(|| decoder.decode())).any(|it| {
-            it.op_count() == 1
-                && matches!(it.op0_kind(), OpKind::NearBranch64 | OpKind::NearBranch32)
-                && middle.contains(&it.near_branch_target())
-        })
     }
 
     /// Does the file say that nothing leads into the middle of these instructions?
@@ -374,7 +363,25 @@ impl Domain {
         self.event_with(tid, EventKind::Pause(Box::new(pause)), sums)?;
         Ok(regs)
     }
+}
 
+impl Process {
+    /// Does a branch not far behind these instructions lead into their middle? Whoever comes there traps in
+    /// replay, which takes too long in a loop.
+    pub fn is_entered(&self, span: &Span) -> bool {
+        const CODE_LEN: usize = 256;
+        let code = self.memory.read_upto(Addr(span.start()), CODE_LEN);
+        let middle = span.start() + 1..span.end();
+        let mut decoder = Decoder::with_ip(self.space.bits(), &code, span.start(), DecoderOptions::NONE);
+        std::iter::from_fn(|| decoder.can_decode().then(|| decoder.decode())).any(|it| {
+            it.op_count() == 1
+                && matches!(it.op0_kind(), OpKind::NearBranch64 | OpKind::NearBranch32)
+                && middle.contains(&it.near_branch_target())
+        })
+    }
+}
+
+impl Crew {
     pub fn saved_on_stacks(&self, mappings: &[Mapping]) -> Vec<Range<Addr>> {
         let stacks = stack_pointers(&self.tasks);
         let mut saved = saved_states(&self.memory, &stacks, mappings);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bis_trace::types::Tid;
 
-use crate::{chaos::Hold, domain::Domain, task::Task};
+use crate::{chaos::Hold, crew::Crew, domain::Domain, task::Task};
 
 /// How long a task may compute without an event while a signal waits for it; where its text counts, to stop
 /// it costs little.
@@ -61,11 +61,6 @@ impl Domain {
             || self.tasks.values().filter(waits).any(|other| claim(other).beats(&ours, is_over))
     }
 
-    /// Would this task do something if it had the running one's turn?
-    pub fn waits_for_turn(&self, other: &Task) -> bool {
-        other.report.is_some() || other.standing.is_ready() && !self.is_idle(other)
-    }
-
     /// Has the running task had its time slice, and computed for all of it? (With chaos, slices are short,
     /// and computing without a call is no condition.)
     fn is_turn_over(&self, task: &Task) -> bool {
@@ -111,6 +106,13 @@ impl Domain {
     /// Is it this task that gets no turn at all?
     pub fn is_held(&self, task: &Task) -> bool {
         self.session.chaos.as_ref().is_some_and(|chaos| self.starves(task) == Some(true) && chaos.may_idle())
+    }
+}
+
+impl Crew {
+    /// Would this task do something if it had the running one's turn?
+    pub fn waits_for_turn(&self, other: &Task) -> bool {
+        other.report.is_some() || other.standing.is_ready() && !self.is_idle(other)
     }
 }
 

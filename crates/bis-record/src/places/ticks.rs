@@ -12,28 +12,29 @@ use bis_trace::types::Tid;
 use bis_tracee::{Memory, Stopped, task, ticks::TickSource};
 
 use crate::{
-    domain::Domain,
     error::{RecordError, Result},
     hooks::{
         counter,
         counts::{Asked, Counts},
     },
+    process::Process,
     task::{Counter, Handle},
 };
 
-impl Domain {
+impl Process {
     /// The task is about to go on: from here on is counted, if it comes from an event.
     pub fn begin_ticks(&mut self, tid: Tid) -> Result<()> {
         let (ticks, is_dense) = (self.session.ticks, self.space.is_dense());
-        let mut task = self.tasks.get_mut(&tid);
+        let Process { crew, hooks, .. } = self;
+        let mut task = crew.tasks.get_mut(&tid);
         if let Some(task) = &mut task
             && task.counter.is_none()
             && ticks.counts_branches()
         {
             task.counter = ticks.of(tid)?.map(Counter::new);
         }
-        if let Some(counter) = counter(&mut self.hooks, is_dense, task) {
-            counter.go_on(&self.memory)?;
+        if let Some(counter) = counter(hooks, is_dense, task) {
+            counter.go_on(&crew.memory)?;
         }
         Ok(())
     }
@@ -46,12 +47,13 @@ impl Domain {
     ) -> Result<T> {
         let is_dense = self.space.is_dense();
         let bug = |what: &str| RecordError::Bug { tid, what: what.into() };
-        let task = self.tasks.get_mut(&tid).ok_or_else(|| bug("an unknown task"))?;
+        let Process { crew, hooks, .. } = self;
+        let task = crew.tasks.get_mut(&tid).ok_or_else(|| bug("an unknown task"))?;
         let Handle::Stopped(stopped) = mem::replace(&mut task.handle, Handle::Taken) else {
             return Err(bug("a task that is counted is not stopped"));
         };
-        let result = match counter(&mut self.hooks, is_dense, Some(task)) {
-            Some(counter) => Ok(use_it(counter.source(), &stopped, &self.memory)),
+        let result = match counter(hooks, is_dense, Some(task)) {
+            Some(counter) => Ok(use_it(counter.source(), &stopped, &crew.memory)),
             None => Err(bug("the task is not counted")),
         };
         self.task(tid)?.handle = Handle::Stopped(stopped);
@@ -61,10 +63,11 @@ impl Domain {
     /// The counts of a task since its last event; none if it is not counted.
     pub fn ticks(&mut self, tid: Tid) -> Result<Option<u64>> {
         let is_dense = self.space.is_dense();
-        let Some(counter) = counter(&mut self.hooks, is_dense, self.tasks.get_mut(&tid)) else {
+        let Process { crew, hooks, .. } = self;
+        let Some(counter) = counter(hooks, is_dense, crew.tasks.get_mut(&tid)) else {
             return Ok(None);
         };
-        Ok(Some(counter.read(&self.memory)?))
+        Ok(Some(counter.read(&crew.memory)?))
     }
 
     /// The counts of a domain whose text has them.

@@ -10,6 +10,7 @@ use bis_tracee::{
 
 use super::{pause::Spot, spin::SHORT};
 use crate::{
+    crew::Crew,
     domain::Domain,
     error::{RecordError, Result},
     places::Step,
@@ -119,25 +120,6 @@ impl Domain {
         Ok(())
     }
 
-    fn note_step(&mut self, tid: Tid) -> Result<()> {
-        let regs = self.stopped(tid)?.regs()?;
-        self.task(tid)?.steps.push(&regs);
-        Ok(())
-    }
-
-    /// Asks what steps this task, which is stopped.
-    fn with_stepping<T>(
-        &mut self,
-        tid: Tid,
-        use_it: impl FnOnce(&mut dyn TickSource, &Stopped, &Memory) -> bis_tracee::Result<T>,
-    ) -> Result<T> {
-        let task = self.tasks.get_mut(&tid);
-        let Some((task, Handle::Stopped(stopped))) = task.map(|task| (&mut task.steps, &task.handle)) else {
-            return Err(RecordError::Bug { tid, what: "a task that is stepped is not stopped".into() });
-        };
-        Ok(use_it(task.source(ticks::stepping), stopped, &self.memory)?)
-    }
-
     fn go_counted(&mut self, tid: Tid) -> Result<()> {
         self.prepare(tid);
         for step in 1u32.. {
@@ -236,5 +218,26 @@ impl Domain {
         // Somebody else is drawn.
         self.turns.end();
         Ok(())
+    }
+}
+
+impl Crew {
+    fn note_step(&mut self, tid: Tid) -> Result<()> {
+        let regs = self.stopped(tid)?.regs()?;
+        self.task(tid)?.steps.push(&regs);
+        Ok(())
+    }
+
+    /// Asks what steps this task, which is stopped.
+    fn with_stepping<T>(
+        &mut self,
+        tid: Tid,
+        use_it: impl FnOnce(&mut dyn TickSource, &Stopped, &Memory) -> bis_tracee::Result<T>,
+    ) -> Result<T> {
+        let task = self.tasks.get_mut(&tid);
+        let Some((task, Handle::Stopped(stopped))) = task.map(|task| (&mut task.steps, &task.handle)) else {
+            return Err(RecordError::Bug { tid, what: "a task that is stepped is not stopped".into() });
+        };
+        Ok(use_it(task.source(ticks::stepping), stopped, &self.memory)?)
     }
 }

@@ -10,7 +10,7 @@ use bis_tracee::{
     siginfo::{Disposition, SigInfo, is_stop},
 };
 
-use crate::{domain::Domain, error::Result, signals::Meeting};
+use crate::{crew::Crew, domain::Domain, error::Result, signals::Meeting};
 
 impl Domain {
     /// At the entry of a call, or after an event: delivers a signal that was kept back, if there is one that
@@ -24,7 +24,7 @@ impl Domain {
             return Ok(true);
         }
         // The process may have changed its mind: as if the signal came now.
-        match self.disposition(tid, info.signal())? {
+        match self.recorder().disposition(tid, info.signal())? {
             Disposition::Ignore => Ok(false),
             Disposition::Stop => self.carry_stop(tid, info, point),
             Disposition::Fatal if self.is_outlived(tid) => self.carry_stop(tid, info, point),
@@ -44,25 +44,6 @@ impl Domain {
                 Ok(true)
             }
         }
-    }
-
-    /// A stop or an end that was kept back comes when the call that is about to be made, or the event that is
-    /// about to be written, says where the task is. True: the task goes on to it from here.
-    fn carry_stop(&mut self, tid: Tid, info: SigInfo, point: SignalPoint) -> Result<bool> {
-        let pending = self.stopped(tid)?.pending()?;
-        if is_stop(info.signal()) && pending.iter().any(|info| SigInfo(*info).signal() == Signal::CONT) {
-            // Sent again, it would take back what is to take it back.
-            let pid = self.task(tid)?.pid;
-            self.unstop(pid);
-            return Ok(false);
-        }
-        self.task(tid)?.stash.push_front(info);
-        self.carry(tid, info.signal())?;
-        let is_there = point == SignalPoint::AfterEvent;
-        if is_there {
-            self.task(tid)?.standing.go_on();
-        }
-        Ok(is_there)
     }
 
     /// Brings the task to the signal stop of a signal that has a handler. Only the kernel can; what the
@@ -106,7 +87,7 @@ impl Domain {
             self.unstop(pid);
         }
         match Meeting::of(
-            self.disposition(tid, found)?,
+            self.recorder().disposition(tid, found)?,
             is_carrier,
             self.others_go_on(),
             self.is_outlived(tid),
@@ -118,5 +99,26 @@ impl Domain {
                 Ok(())
             }
         }
+    }
+}
+
+impl Crew {
+    /// A stop or an end that was kept back comes when the call that is about to be made, or the event that is
+    /// about to be written, says where the task is. True: the task goes on to it from here.
+    fn carry_stop(&mut self, tid: Tid, info: SigInfo, point: SignalPoint) -> Result<bool> {
+        let pending = self.stopped(tid)?.pending()?;
+        if is_stop(info.signal()) && pending.iter().any(|info| SigInfo(*info).signal() == Signal::CONT) {
+            // Sent again, it would take back what is to take it back.
+            let pid = self.task(tid)?.pid;
+            self.unstop(pid);
+            return Ok(false);
+        }
+        self.task(tid)?.stash.push_front(info);
+        self.carry(tid, info.signal())?;
+        let is_there = point == SignalPoint::AfterEvent;
+        if is_there {
+            self.task(tid)?.standing.go_on();
+        }
+        Ok(is_there)
     }
 }

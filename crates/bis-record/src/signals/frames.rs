@@ -13,7 +13,7 @@ use bis_tracee::{
     siginfo::{Disposition, SigInfo},
 };
 
-use crate::{calls::Exit, domain::Domain, error::Result, places::RED_ZONE};
+use crate::{calls::Exit, crew::Crew, domain::Domain, error::Result, places::RED_ZONE};
 
 /// No frame of a signal is larger, bytes: with all that a processor has to save, it has some 12,000.
 const FRAME_MAX: u64 = 1 << 15;
@@ -88,7 +88,7 @@ impl Domain {
         let event = SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler };
         self.event_with(tid, EventKind::Signal(Box::new(event)), sums)?;
         let pid = self.task(tid)?.pid;
-        if self.kernels_disposition(tid, Signal::SEGV) == Disposition::Handler {
+        if self.recorder().kernels_disposition(tid, Signal::SEGV) == Disposition::Handler {
             self.deliver(tid, &instead, SignalPoint::AfterEvent)
         } else if self.session.is_init_inside(pid) {
             self.fatal_for_init(tid, &instead, SignalPoint::AfterEvent)
@@ -96,7 +96,9 @@ impl Domain {
             self.fatal(tid, &instead, SignalPoint::AfterEvent)
         }
     }
+}
 
+impl Crew {
     /// A handler has returned.
     pub fn leave_sigreturn(&mut self, it: &mut Exit<'_>) -> Result<()> {
         it.outcome.xstate = Some(self.stopped(it.tid)?.xstate()?);

@@ -8,6 +8,7 @@ use bis_tracee::{
 };
 
 use crate::{
+    crew::Crew,
     domain::Domain,
     error::{RecordError, Result},
     task::Handle,
@@ -24,9 +25,11 @@ impl Domain {
         }
         Ok(())
     }
+}
 
+impl Crew {
     /// While a timer's signal waits here, its next one is blocked until the task's next stop
-    /// ([`Domain::unhush`]). On a busy machine a fast timer might otherwise stop the task each time before it
+    /// ([`Crew::unhush`]). On a busy machine a fast timer might otherwise stop the task each time before it
     /// has executed anything.
     ///
     /// No system call sees the mask: while something waits, hooks leave their calls to be traced

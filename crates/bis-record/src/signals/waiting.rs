@@ -7,9 +7,24 @@ use bis_trace::types::{Addr, Registers, Signal, Tid};
 use bis_tracee::siginfo::{Disposition, SigInfo, bit, disposition, has_open};
 
 use super::asked::Asked;
-use crate::{domain::Domain, error::Result};
+use crate::{crew::Crew, domain::Domain, error::Result, events::Recorder};
 
 impl Domain {
+    /// While the task is stopped, could others do what it would see: threads, or processes that share memory
+    /// with it?
+    pub fn others_go_on(&self) -> bool {
+        self.tasks.len() > 1 || self.holds_tokens()
+    }
+
+    /// Is there memory that others see when the task's process has ended: that of another process with the
+    /// same address space, or shared memory?
+    pub fn is_outlived(&self, tid: Tid) -> bool {
+        let pid = self.tasks.get(&tid).map(|task| task.pid);
+        self.holds_tokens() || self.tasks.values().any(|task| Some(task.pid) != pid)
+    }
+}
+
+impl Recorder<'_> {
     /// What /proc says of the signal. It says the same for as long as no task of the domain has made a call:
     /// a timer that fires every 50 µs would leave the program no time if it were asked each time.
     pub fn kernels_disposition(&mut self, tid: Tid, signal: Signal) -> Disposition {
@@ -41,7 +56,9 @@ impl Domain {
         }
         Ok(disposition)
     }
+}
 
+impl Crew {
     /// The signals that the kernel has for this task and that are not blocked.
     pub fn deliverable(&mut self, tid: Tid) -> Result<Vec<SigInfo>> {
         let stopped = self.stopped(tid)?;
@@ -61,19 +78,6 @@ impl Domain {
             return Ok(self.task(tid)?.is_asked);
         }
         Ok(open.iter().all(|info| disposition(tid, info.signal()) == Disposition::Ignore))
-    }
-
-    /// While the task is stopped, could others do what it would see: threads, or processes that share memory
-    /// with it?
-    pub fn others_go_on(&self) -> bool {
-        self.tasks.len() > 1 || self.holds_tokens()
-    }
-
-    /// Is there memory that others see when the task's process has ended: that of another process with the
-    /// same address space, or shared memory?
-    pub fn is_outlived(&self, tid: Tid) -> bool {
-        let pid = self.tasks.get(&tid).map(|task| task.pid);
-        self.holds_tokens() || self.tasks.values().any(|task| Some(task.pid) != pid)
     }
 
     /// Once only, as the kernel queues it.
@@ -112,7 +116,7 @@ impl Domain {
     }
 
     /// The same after a call. That may have sent the task itself a signal of which the kernel kept nothing
-    /// but the number (see [`Domain::is_carrier`]): so it may be with those that are sent with more than
+    /// but the number (see [`Crew::is_carrier`]): so it may be with those that are sent with more than
     /// that, or by tgkill.
     pub fn expect_signal_of(&mut self, tid: Tid, call: &Call, regs: &Registers) -> Result<()> {
         self.expect_signal(tid, regs)?;

@@ -7,7 +7,12 @@ use bis_trace::{
 };
 use bis_tracee::remote::Remote;
 
-use crate::{domain::Domain, error::Result, task::InCall};
+use crate::{
+    crew::{Crew, with_slot},
+    domain::Domain,
+    error::Result,
+    task::InCall,
+};
 
 /// What a `pause` is interrupted with, and what waits and writes are.
 const RESTARTNOHAND: i64 = -514;
@@ -47,7 +52,9 @@ impl Domain {
         (call.echo, call.echo_again, call.pauses) = (Some(stream), None, false);
         Ok(())
     }
+}
 
+impl Crew {
     /// The kernel is about to make the task's call: it makes a `pause` in its place, if it is to wait for
     /// what only we know of.
     pub fn pause_in_call(&mut self, tid: Tid) -> Result<()> {
@@ -73,7 +80,7 @@ impl Domain {
 
     /// Makes a system call in the task's name, at any stop (at an entry, its own call is skipped by it).
     pub fn call_for(&mut self, tid: Tid, nr: i64, args: [u64; 6]) -> Result<i64> {
-        self.with_slot(tid, |_, slot| {
+        with_slot(self, tid, |_, slot| {
             let mut remote = Remote::new(slot)?;
             let result = remote.call(nr, args)?;
             remote.finish()?;

@@ -4,9 +4,9 @@ use std::sync::atomic::Ordering;
 
 use bis_trace::types::Tid;
 
-use crate::{cores::FIRST, domain::Domain};
+use crate::{cores::FIRST, crew::Crew, process::Process};
 
-impl Domain {
+impl Process {
     /// Does `cpuid` tell the program which core it is on, unrecorded? A domain is so from its exec on, or
     /// never.
     pub fn is_told_its_core(&self) -> bool {
@@ -33,7 +33,9 @@ impl Domain {
         self.session.cores.pin(tid, FIRST);
         self.watched.seat.stay();
     }
+}
 
+impl Crew {
     /// Moves the calling thread and all tasks to the domain's core.
     pub fn pin(&self) {
         self.watched.seat.goes_to(self.session.cores.number(self.core));

@@ -53,7 +53,7 @@ impl Domain {
         // Its end is told to its parent only. Others of its namespace end before it.
         while tracee_task::is_alive(tid) {
             match tracee_task::wait_any(false) {
-                Ok(Some((other, status))) => self.note(other, status),
+                Ok(Some((other, status))) => self.recorder().note(other, status),
                 Ok(None) => thread::yield_now(),
                 Err(source) => return Err(RecordError::Os { what: "wait for a task", source }),
             }

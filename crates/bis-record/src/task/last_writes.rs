@@ -7,9 +7,9 @@ use bis_trace::{
 };
 use bis_tracee::sys;
 
-use crate::domain::Domain;
+use crate::crew::Crew;
 
-impl Domain {
+impl Crew {
     /// What the kernel writes when a task ends whose memory others still use: it clears the word that the
     /// task has named (set_tid_address) and marks the robust futexes that the task holds. Both are as the
     /// kernel's `mm_release` and `exit_robust_list` do it.

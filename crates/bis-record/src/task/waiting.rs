@@ -8,8 +8,10 @@ use bis_trace::types::{StandardStream, Tid};
 use bis_tracee::{Resume, Status, Stopped, TraceeError, sys, task};
 
 use crate::{
+    crew::Crew,
     domain::Domain,
     error::{RecordError, Result},
+    events::Recorder,
     task::{Handle, Task, process_of},
 };
 
@@ -31,7 +33,7 @@ impl Domain {
         }
         if self.is_outlived(tid) && sys::has_report(tid) {
             let status = task::wait_for(tid)?;
-            self.note(tid, status);
+            self.recorder().note(tid, status);
             return Ok(());
         }
         let task = self.task(tid)?;
@@ -50,53 +52,15 @@ impl Domain {
         }
     }
 
-    /// Takes down what a wait has reported.
-    pub fn note(&mut self, tid: Tid, status: Status) {
-        tracing::trace!(domain = %self.id, %tid, %status, "report");
-        self.watched.stops.fetch_add(1, Ordering::Relaxed);
-        // A thread that execs goes on under its leader's id; to us it is still the thread.
-        let tid = match status {
-            Status::Exec(former) if self.tasks.contains_key(&former) => {
-                self.zombies.remove(&tid);
-                former
-            }
-            _ => tid,
-        };
-        let Some(task) = self.tasks.get_mut(&tid) else {
-            if matches!(status, Status::Exited(_) | Status::Killed(_)) {
-                self.zombies.remove(&tid);
-                self.process_status(tid, status);
-            } else {
-                self.early.insert(tid, status);
-                if self.tasks.is_empty() {
-                    self.let_go(tid);
-                }
-            }
-            return;
-        };
-        task.standing.stop();
-        task.is_asked &= status != Status::Trap;
-        if let Some(Status::NewTask(child)) = task.report.replace(status) {
-            task.newborn = Some(child);
-        }
-        task.handle = match mem::replace(&mut task.handle, Handle::Taken) {
-            _ if matches!(status, Status::Exited(_) | Status::Killed(_)) => Handle::Taken,
-            Handle::Running(running) => Handle::Stopped(running.stopped()),
-            // One that was stopped was killed in its stop, and stops again on its way out.
-            Handle::Stopped(_) | Handle::Taken => Handle::Stopped(Stopped::adopt(tid)),
-        };
-        self.take_points_out(tid);
-    }
-
     /// Waits until this task has something to report; what others report is taken down. It may have nothing
-    /// to report any more: then another thread has taken its id over ([`Domain::is_taken_over`]).
+    /// to report any more: then another thread has taken its id over ([`Crew::is_taken_over`]).
     pub fn wait_for_report(&mut self, tid: Tid) -> Result<()> {
         while self.tasks.get(&tid).is_some_and(|task| task.report.is_none()) {
             self.let_orphans_go(tid);
             match self.end_by_others(tid) {
                 None => self.wait_once()?,
                 Some(Status::Exec(_)) => return Ok(()),
-                Some(status) if !task::is_alive(tid) => self.note(tid, status),
+                Some(status) if !task::is_alive(tid) => self.recorder().note(tid, status),
                 Some(_) => self.wait_or_look()?,
             }
         }
@@ -107,7 +71,7 @@ impl Domain {
     fn wait_or_look(&mut self) -> Result<()> {
         const PAUSE: Duration = Duration::from_micros(100);
         match task::wait_any(false) {
-            Ok(Some((tid, status))) => self.note(tid, status),
+            Ok(Some((tid, status))) => self.recorder().note(tid, status),
             Ok(None) => {
                 self.look_after()?;
                 std::thread::sleep(PAUSE);
@@ -122,82 +86,12 @@ impl Domain {
         self.let_forsaken_go();
         match task::wait_any(true) {
             Ok(Some((tid, status))) => {
-                self.note(tid, status);
+                self.recorder().note(tid, status);
                 Ok(())
             }
             Ok(None) => Err(RecordError::Bug { tid: self.first_tid, what: "all tasks are lost".into() }),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => self.look_after(),
             Err(source) => Err(RecordError::Os { what: "wait for a task", source }),
-        }
-    }
-
-    /// Lets a task go on to its end that is no part of the recording: it was killed before it did anything.
-    pub fn let_go(&mut self, child: Tid) {
-        self.early.remove(&child);
-        match Stopped::adopt(child).resume(Resume::Cont, None) {
-            Ok(_) | Err(TraceeError::Died(_)) => {}
-            Err(error) => tracing::warn!(%child, %error, "not let go"),
-        }
-    }
-
-    /// The kernel's own word on how a process has ended.
-    pub fn process_status(&self, tid: Tid, status: Status) {
-        match status {
-            Status::Exited(code) => self.session.process_ended(tid, code),
-            Status::Killed(signal) => self.session.process_ended(tid, 128 + signal.0),
-            _ => {}
-        }
-    }
-
-    /// What another thread of the process that this one leads has reported, of which this one ends, too: its
-    /// own end, or an exec, which has taken its id over. It may not say so. If it is killed as it leaves a
-    /// stop, the kernel keeps quiet about it until all others are gone; before an exec, for good.
-    fn end_by_others(&self, tid: Tid) -> Option<Status> {
-        let others = self.tasks.values().filter(|task| task.pid == tid && task.tid != tid);
-        let ends =
-            |task: &Task| task.report.filter(|status| matches!(status, Status::Exit(_) | Status::Exec(_)));
-        others.filter_map(ends).min_by_key(|status| !matches!(status, Status::Exec(_)))
-    }
-
-    /// Has another thread of the process that this one leads executed a program, which is not handled yet?
-    pub fn is_taken_over(&self, tid: Tid) -> bool {
-        matches!(self.end_by_others(tid), Some(Status::Exec(_)))
-    }
-
-    /// Threads of this process that are about to end before anybody has told of them: their maker was killed
-    /// in its clone, and the kernel keeps quiet about the first thread's end until they are gone.
-    pub fn let_orphans_go(&mut self, first: Tid) {
-        if self.early.is_empty() || self.tasks.get(&first).is_none_or(|task| task.pid != first) {
-            return;
-        }
-        let ends = self.early.iter().filter(|(_, status)| matches!(status, Status::Exit(_)));
-        let orphans: Vec<Tid> =
-            ends.map(|(tid, _)| *tid).filter(|tid| process_of(*tid) == Some(first)).collect();
-        for orphan in orphans {
-            self.let_go(orphan);
-        }
-    }
-
-    /// Threads that are about to end before anybody has told of them, and whose maker has ended in its clone:
-    /// another thread of their process executes a program, and the kernel waits with that until they are
-    /// gone.
-    fn let_forsaken_go(&mut self) {
-        if self.early.is_empty() {
-            return;
-        }
-        let executes = |task: &Task| {
-            let nr = task.call.as_ref().map(|call| call.nr.cast_signed());
-            task.report.is_none() && matches!(nr, Some(libc::SYS_execve | libc::SYS_execveat))
-        };
-        let is_forsaken = |tid: Tid| {
-            let pid = process_of(tid);
-            let mut others = self.tasks.values().filter(|task| Some(task.pid) == pid).peekable();
-            others.peek().is_some() && others.all(executes)
-        };
-        let ends = self.early.iter().filter(|(_, status)| matches!(status, Status::Exit(_)));
-        let forsaken: Vec<Tid> = ends.map(|(tid, _)| *tid).filter(|tid| is_forsaken(*tid)).collect();
-        for thread in forsaken {
-            self.let_go(thread);
         }
     }
 
@@ -294,15 +188,6 @@ impl Domain {
         has_run
     }
 
-    /// A call in progress will never return: lets go of what it holds.
-    pub fn drop_call(&mut self, tid: Tid) {
-        if let Some(call) = self.tasks.get_mut(&tid).and_then(|task| task.call.take())
-            && let Some(echo) = call.echo
-        {
-            self.session.stdio.unlock(echo, self.id);
-        }
-    }
-
     /// The task was killed while it was stopped, in the middle of something: its end is on its way, and
     /// whatever it had reported before is not to be looked at any more.
     pub fn await_end(&mut self, tid: Tid) -> Result<()> {
@@ -317,5 +202,126 @@ impl Domain {
             }
         }
         self.wait_for_report(tid)
+    }
+}
+
+impl Recorder<'_> {
+    /// Takes down what a wait has reported.
+    pub fn note(&mut self, tid: Tid, status: Status) {
+        tracing::trace!(domain = %self.id, %tid, %status, "report");
+        self.watched.stops.fetch_add(1, Ordering::Relaxed);
+        // A thread that execs goes on under its leader's id; to us it is still the thread.
+        let tid = match status {
+            Status::Exec(former) if self.tasks.contains_key(&former) => {
+                self.zombies.remove(&tid);
+                former
+            }
+            _ => tid,
+        };
+        let Some(task) = self.tasks.get_mut(&tid) else {
+            if matches!(status, Status::Exited(_) | Status::Killed(_)) {
+                self.zombies.remove(&tid);
+                self.process_status(tid, status);
+            } else {
+                self.early.insert(tid, status);
+                if self.tasks.is_empty() {
+                    self.let_go(tid);
+                }
+            }
+            return;
+        };
+        task.standing.stop();
+        task.is_asked &= status != Status::Trap;
+        if let Some(Status::NewTask(child)) = task.report.replace(status) {
+            task.newborn = Some(child);
+        }
+        task.handle = match mem::replace(&mut task.handle, Handle::Taken) {
+            _ if matches!(status, Status::Exited(_) | Status::Killed(_)) => Handle::Taken,
+            Handle::Running(running) => Handle::Stopped(running.stopped()),
+            // One that was stopped was killed in its stop, and stops again on its way out.
+            Handle::Stopped(_) | Handle::Taken => Handle::Stopped(Stopped::adopt(tid)),
+        };
+        self.take_points_out(tid);
+    }
+}
+
+impl Crew {
+    /// Lets a task go on to its end that is no part of the recording: it was killed before it did anything.
+    pub fn let_go(&mut self, child: Tid) {
+        self.early.remove(&child);
+        match Stopped::adopt(child).resume(Resume::Cont, None) {
+            Ok(_) | Err(TraceeError::Died(_)) => {}
+            Err(error) => tracing::warn!(%child, %error, "not let go"),
+        }
+    }
+
+    /// The kernel's own word on how a process has ended.
+    pub fn process_status(&self, tid: Tid, status: Status) {
+        match status {
+            Status::Exited(code) => self.session.process_ended(tid, code),
+            Status::Killed(signal) => self.session.process_ended(tid, 128 + signal.0),
+            _ => {}
+        }
+    }
+
+    /// What another thread of the process that this one leads has reported, of which this one ends, too: its
+    /// own end, or an exec, which has taken its id over. It may not say so. If it is killed as it leaves a
+    /// stop, the kernel keeps quiet about it until all others are gone; before an exec, for good.
+    fn end_by_others(&self, tid: Tid) -> Option<Status> {
+        let others = self.tasks.values().filter(|task| task.pid == tid && task.tid != tid);
+        let ends =
+            |task: &Task| task.report.filter(|status| matches!(status, Status::Exit(_) | Status::Exec(_)));
+        others.filter_map(ends).min_by_key(|status| !matches!(status, Status::Exec(_)))
+    }
+
+    /// Has another thread of the process that this one leads executed a program, which is not handled yet?
+    pub fn is_taken_over(&self, tid: Tid) -> bool {
+        matches!(self.end_by_others(tid), Some(Status::Exec(_)))
+    }
+
+    /// Threads of this process that are about to end before anybody has told of them: their maker was killed
+    /// in its clone, and the kernel keeps quiet about the first thread's end until they are gone.
+    pub fn let_orphans_go(&mut self, first: Tid) {
+        if self.early.is_empty() || self.tasks.get(&first).is_none_or(|task| task.pid != first) {
+            return;
+        }
+        let ends = self.early.iter().filter(|(_, status)| matches!(status, Status::Exit(_)));
+        let orphans: Vec<Tid> =
+            ends.map(|(tid, _)| *tid).filter(|tid| process_of(*tid) == Some(first)).collect();
+        for orphan in orphans {
+            self.let_go(orphan);
+        }
+    }
+
+    /// Threads that are about to end before anybody has told of them, and whose maker has ended in its clone:
+    /// another thread of their process executes a program, and the kernel waits with that until they are
+    /// gone.
+    fn let_forsaken_go(&mut self) {
+        if self.early.is_empty() {
+            return;
+        }
+        let executes = |task: &Task| {
+            let nr = task.call.as_ref().map(|call| call.nr.cast_signed());
+            task.report.is_none() && matches!(nr, Some(libc::SYS_execve | libc::SYS_execveat))
+        };
+        let is_forsaken = |tid: Tid| {
+            let pid = process_of(tid);
+            let mut others = self.tasks.values().filter(|task| Some(task.pid) == pid).peekable();
+            others.peek().is_some() && others.all(executes)
+        };
+        let ends = self.early.iter().filter(|(_, status)| matches!(status, Status::Exit(_)));
+        let forsaken: Vec<Tid> = ends.map(|(tid, _)| *tid).filter(|tid| is_forsaken(*tid)).collect();
+        for thread in forsaken {
+            self.let_go(thread);
+        }
+    }
+
+    /// A call in progress will never return: lets go of what it holds.
+    pub fn drop_call(&mut self, tid: Tid) {
+        if let Some(call) = self.tasks.get_mut(&tid).and_then(|task| task.call.take())
+            && let Some(echo) = call.echo
+        {
+            self.session.stdio.unlock(echo, self.id);
+        }
     }
 }

@@ -11,6 +11,7 @@ use bis_trace::{
 use crate::{
     domain::Domain,
     error::{RecordError, Result},
+    events::Recorder,
 };
 
 /// How long a domain may run on while another waits for a token that it holds; looked at whenever one of its
@@ -100,7 +101,7 @@ impl Domain {
         self.release_tokens()?;
         let session = self.session.clone();
         session.registry.acquire(self.id, &objects, |acquired| {
-            self.token_event(EventKind::Token { acquired, released: Vec::new() })
+            self.recorder().token_event(EventKind::Token { acquired, released: Vec::new() })
         })?;
         self.tokens.held = objects;
         self.tokens.since = Some(Instant::now());
@@ -142,10 +143,12 @@ impl Domain {
             if released.is_empty() {
                 return Ok(());
             }
-            self.token_event(EventKind::Token { acquired: Vec::new(), released })
+            self.recorder().token_event(EventKind::Token { acquired: Vec::new(), released })
         })
     }
+}
 
+impl Recorder<'_> {
     fn token_event(&mut self, kind: EventKind) -> Result<()> {
         let tid = self.first_tid;
         self.event(tid, kind)

@@ -10,7 +10,7 @@ use super::{
     Held,
     books::{Kind, Stop},
 };
-use crate::{domain::Domain, error::Result, task::InCall};
+use crate::{crew::Crew, domain::Domain, error::Result, events::Recorder, process::Process, task::InCall};
 
 /// With these results, the kernel makes an interrupted call again when the task leaves its stop.
 const RESTARTS: [i64; 3] = [-512, -513, -514];
@@ -25,13 +25,13 @@ impl Domain {
         let writes = self.session.traced.take_writes(self.id);
         let is_emulated = matches!(stop.kind, Kind::Entry { is_emulated: true, .. });
         if is_emulated {
-            return self.change_call(tid, stop, writes);
+            return self.recorder().change_call(tid, stop, writes);
         }
         if !stop.change.regs && !stop.change.xstate && writes.is_empty() {
             return Ok(());
         }
         if matches!(stop.kind, Kind::Entry { .. }) {
-            return self.change_call(tid, stop, writes);
+            return self.recorder().change_call(tid, stop, writes);
         }
         if self.task(tid)?.call.is_some() {
             // What the task shows now is how its call has ended.
@@ -67,7 +67,9 @@ impl Domain {
         task.expect_signal = Some(regs);
         Ok(())
     }
+}
 
+impl Recorder<'_> {
     /// The same at the entry of a call: it is another call now, or none.
     fn change_call(&mut self, tid: Tid, stop: &Stop, writes: Vec<MemWrite>) -> Result<()> {
         if self.task(tid)?.call.is_some() {
@@ -112,7 +114,9 @@ impl Domain {
         };
         self.event(tid, kind)
     }
+}
 
+impl Process {
     /// The registers that the tracer wants, of those that it may have.
     fn changed(&self, before: &Registers, stop: &Stop) -> Registers {
         if !stop.change.regs {
@@ -132,7 +136,9 @@ impl Domain {
         let Registers { cs, ss, ds, es, fs, gs, .. } = *before;
         Registers { cs, ss, ds, es, fs, gs, ..next }
     }
+}
 
+impl Crew {
     fn changed_memory(&mut self, tid: Tid, stop: &Stop, writes: Vec<MemWrite>) -> Result<Outcome> {
         let mut outcome = Outcome { writes, ..Outcome::default() };
         // What is there already is there again.

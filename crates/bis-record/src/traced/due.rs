@@ -8,7 +8,7 @@ use super::{
     heard::CHLD,
     hold::{EVENT_STOP, SYSGOOD, status_of},
 };
-use crate::{calls::fork::CLONE_VFORK, domain::Domain, error::Result, task::InCall};
+use crate::{calls::fork::CLONE_VFORK, crew::Crew, domain::Domain, error::Result, task::InCall};
 
 pub const EVENT_VFORK_DONE: i32 = 5;
 const CLONE_UNTRACED: u64 = libc::CLONE_UNTRACED as u64;
@@ -16,6 +16,47 @@ const CLONE_PTRACE: u64 = libc::CLONE_PTRACE as u64;
 const CLONE_SIGNAL: u64 = 0xff;
 
 impl Domain {
+    /// A task stands where its event has left it: is its tracer to hear of something? True: it holds.
+    pub fn holds_due(&mut self, tid: Tid) -> Result<bool> {
+        let is_there = self.tasks.get(&tid).is_some_and(|task| {
+            let stands = task.standing.is_ready() && !task.standing.is_midway();
+            stands && task.call.is_none() && task.report.is_none() && task.held.is_none()
+        });
+        if !is_there {
+            return Ok(false);
+        }
+        let next = self.session.traced.with_live(tid, |it| {
+            while let Some(due) = it.due.pop_front() {
+                let good = if it.wants(libc::PTRACE_O_TRACESYSGOOD) { SYSGOOD } else { 0 };
+                return Some(match due {
+                    Due::Event(event, message) => (Kind::Event, status_of(libc::SIGTRAP, event), message),
+                    Due::Exit(_) if it.mode != Mode::Syscall => continue,
+                    Due::Exit(nr) => (Kind::Exit { nr }, status_of(libc::SIGTRAP | good, 0), 2),
+                    Due::Trap => (Kind::Signal, status_of(libc::SIGTRAP, 0), 0),
+                    Due::Begun => (Kind::Signal, status_of(libc::SIGSTOP, 0), 0),
+                });
+            }
+            None
+        });
+        let Some((kind, status, message)) = next.flatten() else { return Ok(false) };
+        self.hold(tid, Held::Place, kind, status, message)?;
+        Ok(true)
+    }
+
+    /// The maker of a vfork's child, whose event is written, hears of it before it waits for the child. True:
+    /// it holds.
+    pub fn holds_at_vfork(&mut self, tid: Tid) -> Result<bool> {
+        let due = self.session.traced.with_live(tid, |it| match it.due.pop_front() {
+            Some(Due::Event(event, message)) => Some((event, message)),
+            _ => None,
+        });
+        let Some((event, message)) = due.flatten() else { return Ok(false) };
+        self.hold(tid, Held::Vfork, Kind::Event, status_of(libc::SIGTRAP, event), message)?;
+        Ok(true)
+    }
+}
+
+impl Crew {
     /// The call of a task is over, and its event is written.
     pub fn call_is_over(&mut self, tid: Tid, call: &InCall) {
         let flags = if call.made.is_some() { self.clone_args(call).flags } else { 0 };
@@ -42,33 +83,6 @@ impl Domain {
                 it.due.push_back(Due::Trap);
             }
         });
-    }
-
-    /// A task stands where its event has left it: is its tracer to hear of something? True: it holds.
-    pub fn holds_due(&mut self, tid: Tid) -> Result<bool> {
-        let is_there = self.tasks.get(&tid).is_some_and(|task| {
-            let stands = task.standing.is_ready() && !task.standing.is_midway();
-            stands && task.call.is_none() && task.report.is_none() && task.held.is_none()
-        });
-        if !is_there {
-            return Ok(false);
-        }
-        let next = self.session.traced.with_live(tid, |it| {
-            while let Some(due) = it.due.pop_front() {
-                let good = if it.wants(libc::PTRACE_O_TRACESYSGOOD) { SYSGOOD } else { 0 };
-                return Some(match due {
-                    Due::Event(event, message) => (Kind::Event, status_of(libc::SIGTRAP, event), message),
-                    Due::Exit(_) if it.mode != Mode::Syscall => continue,
-                    Due::Exit(nr) => (Kind::Exit { nr }, status_of(libc::SIGTRAP | good, 0), 2),
-                    Due::Trap => (Kind::Signal, status_of(libc::SIGTRAP, 0), 0),
-                    Due::Begun => (Kind::Signal, status_of(libc::SIGSTOP, 0), 0),
-                });
-            }
-            None
-        });
-        let Some((kind, status, message)) = next.flatten() else { return Ok(false) };
-        self.hold(tid, Held::Place, kind, status, message)?;
-        Ok(true)
     }
 
     /// A tracee has made a task: does its tracer trace that, too, and hear of it?
@@ -104,18 +118,6 @@ impl Domain {
         if let Some(tracee) = born.flatten() {
             self.session.traced.enter(child, tracee);
         }
-    }
-
-    /// The maker of a vfork's child, whose event is written, hears of it before it waits for the child. True:
-    /// it holds.
-    pub fn holds_at_vfork(&mut self, tid: Tid) -> Result<bool> {
-        let due = self.session.traced.with_live(tid, |it| match it.due.pop_front() {
-            Some(Due::Event(event, message)) => Some((event, message)),
-            _ => None,
-        });
-        let Some((event, message)) = due.flatten() else { return Ok(false) };
-        self.hold(tid, Held::Vfork, Kind::Event, status_of(libc::SIGTRAP, event), message)?;
-        Ok(true)
     }
 
     /// A tracee has executed a program, and goes on in another domain.

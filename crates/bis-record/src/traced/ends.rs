@@ -7,9 +7,9 @@ use bis_trace::{
 use bis_tracee::sys;
 
 use super::books::{Mode, State};
-use crate::domain::Domain;
+use crate::crew::Crew;
 
-impl Domain {
+impl Crew {
     /// A task has ended. Its tracer hears of that, and its own tracees have no tracer any more.
     pub fn tell_end(&mut self, tid: Tid, end: TaskEnd) {
         if !self.session.traced.is_used() {

@@ -17,29 +17,12 @@ use super::{
     books::{Due, Kind, Mode, State},
     hold::EVENT_STOP,
 };
-use crate::{domain::Domain, error::Result, task::InCall};
+use crate::{crew::Crew, domain::Domain, error::Result, process::Process, task::InCall};
 
 /// The instruction of a call.
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 impl Domain {
-    /// A task that holds and may go on.
-    pub fn released(&self) -> Option<Tid> {
-        if !self.session.traced.is_used() || self.tasks.values().any(|task| task.standing.comes_first()) {
-            return None;
-        }
-        // The event that tells of a new task has to come first.
-        let makes = |call: &InCall| call.made.is_some() && !call.silent;
-        if self.tasks.values().any(|task| task.call.as_ref().is_some_and(makes)) {
-            return None;
-        }
-        let is_released = |tid: &Tid| {
-            self.session.traced.with(*tid, |it| matches!(it.state, State::Released(..))) == Some(true)
-        };
-        let mut held = self.tasks.values().filter(|task| task.held.is_some() && task.report.is_none());
-        held.find_map(|task| is_released(&task.tid).then_some(task.tid))
-    }
-
     /// The task goes on from where it holds.
     pub fn go_from_hold(&mut self, tid: Tid) -> Result<()> {
         let released =
@@ -95,7 +78,7 @@ impl Domain {
             return Ok(());
         };
         let info = info.of_signal(signal);
-        match self.kernels_disposition(tid, signal) {
+        match self.recorder().kernels_disposition(tid, signal) {
             Disposition::Handler => self.deliver(tid, &info, SignalPoint::AfterEvent),
             Disposition::Fatal => self.fatal(tid, &info, SignalPoint::AfterEvent),
             Disposition::Ignore => {
@@ -105,22 +88,9 @@ impl Domain {
             Disposition::Stop => self.suffer(tid, signal),
         }
     }
+}
 
-    /// Does the tracer want that the call at whose entry the task stands is not made? Then that is so.
-    pub fn skips_call(&mut self, tid: Tid) -> bool {
-        let Some(task) = self.tasks.get_mut(&tid) else { return false };
-        let skips = take(&mut task.is_skipped);
-        if skips {
-            task.standing.go_on();
-            self.session.traced.with_live(tid, |it| {
-                it.due.extend((it.mode == Mode::Syscall).then_some(Due::Exit(u64::MAX)));
-                it.is_behind_skipped = it.mode.is_step();
-                it.entered = None;
-            });
-        }
-        skips
-    }
-
+impl Process {
     /// How a task goes on in its program. One that is to stop does so before it executes anything; any other
     /// stop on its way here has made the kernel forget that.
     pub fn way_on(&mut self, tid: Tid) -> Result<Resume> {
@@ -146,5 +116,39 @@ impl Domain {
         self.session.traced.with_live(tid, |it| *it.stepped_from.get_or_insert(stands));
         let is_call = self.memory.read_upto(Addr(rip), 2) == SYSCALL;
         Ok(if is_call { Resume::Cont } else { Resume::Step })
+    }
+}
+
+impl Crew {
+    /// A task that holds and may go on.
+    pub fn released(&self) -> Option<Tid> {
+        if !self.session.traced.is_used() || self.tasks.values().any(|task| task.standing.comes_first()) {
+            return None;
+        }
+        // The event that tells of a new task has to come first.
+        let makes = |call: &InCall| call.made.is_some() && !call.silent;
+        if self.tasks.values().any(|task| task.call.as_ref().is_some_and(makes)) {
+            return None;
+        }
+        let is_released = |tid: &Tid| {
+            self.session.traced.with(*tid, |it| matches!(it.state, State::Released(..))) == Some(true)
+        };
+        let mut held = self.tasks.values().filter(|task| task.held.is_some() && task.report.is_none());
+        held.find_map(|task| is_released(&task.tid).then_some(task.tid))
+    }
+
+    /// Does the tracer want that the call at whose entry the task stands is not made? Then that is so.
+    pub fn skips_call(&mut self, tid: Tid) -> bool {
+        let Some(task) = self.tasks.get_mut(&tid) else { return false };
+        let skips = take(&mut task.is_skipped);
+        if skips {
+            task.standing.go_on();
+            self.session.traced.with_live(tid, |it| {
+                it.due.extend((it.mode == Mode::Syscall).then_some(Due::Exit(u64::MAX)));
+                it.is_behind_skipped = it.mode.is_step();
+                it.entered = None;
+            });
+        }
+        skips
     }
 }

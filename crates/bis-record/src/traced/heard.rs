@@ -4,11 +4,11 @@ use bis_trace::types::{Signal, Tid};
 use bis_tracee::{TraceeError, ours, sys};
 
 use super::books::State;
-use crate::{domain::Domain, error::Result, task::Handle};
+use crate::{crew::Crew, error::Result, task::Handle};
 
 pub(super) const CHLD: Signal = Signal(17);
 
-impl Domain {
+impl Crew {
     /// There is something to hear for this tracer.
     pub(super) fn tell_tracer(&mut self, tracer: Tid) {
         // It may be waiting for a signal, too.

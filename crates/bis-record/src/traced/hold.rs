@@ -12,7 +12,7 @@ use super::{
     Held,
     books::{Change, Kind, State, Stop},
 };
-use crate::{calls::as_wide, domain::Domain, error::Result};
+use crate::{calls::as_wide, domain::Domain, error::Result, events::Recorder, process::Process};
 
 pub const EVENT_STOP: i32 = 128;
 pub(super) const SYSGOOD: i32 = 0x80;
@@ -69,6 +69,44 @@ impl Domain {
         Ok(())
     }
 
+    /// While a task holds, others go on, and its memory may be changed: an event says where it is.
+    fn describe_held(&mut self, tid: Tid, kind: Kind) -> Result<()> {
+        self.drain(tid)?;
+        if matches!(kind, Kind::Entry { .. }) && self.task(tid)?.call.is_none() {
+            let has_company = self.tasks.len() > 1 || self.space.shared().iter().next().is_some();
+            let entry = self.stopped(tid)?.regs()?;
+            return if has_company {
+                self.recorder().say_set_back(tid, &entry, &entry, Outcome::default())
+            } else {
+                Ok(())
+            };
+        }
+        if self.task(tid)?.standing.is_midway() && self.task(tid)?.call.is_none() {
+            self.pause(tid, Vec::new())?;
+        }
+        self.task(tid)?.standing.describe();
+        Ok(())
+    }
+}
+
+impl Recorder<'_> {
+    /// Writes that a task which stands at the entry of a call, with the registers `entry`, is in front of the
+    /// call that `next` says.
+    pub(super) fn say_set_back(
+        &mut self,
+        tid: Tid,
+        entry: &Registers,
+        next: &Registers,
+        outcome: Outcome,
+    ) -> Result<()> {
+        let outcome = Box::new(Outcome { regs: next.before_call(), ..outcome });
+        self.event(tid, EventKind::Syscall { nr: entry.orig_rax, entry: *entry, outcome })?;
+        self.task(tid)?.standing.describe();
+        Ok(())
+    }
+}
+
+impl Process {
     /// The registers of a task that its tracer has asked to stop, and that is in a call or about to make one
     /// which may wait: as the kernel shows a call that it makes again afterwards.
     fn as_interrupted(&mut self, tid: Tid, kind: Kind, regs: Registers) -> Result<Registers> {
@@ -87,39 +125,5 @@ impl Domain {
         // The kernel has set it back to in front of the call.
         let result = if regs.rax == RESTART_SYSCALL { RESTARTS_BLOCK } else { RESTARTS_CALL };
         Ok(Registers { rip: regs.rip + 2, rax: rax(result), orig_rax: nr, ..regs })
-    }
-
-    /// While a task holds, others go on, and its memory may be changed: an event says where it is.
-    fn describe_held(&mut self, tid: Tid, kind: Kind) -> Result<()> {
-        self.drain(tid)?;
-        if matches!(kind, Kind::Entry { .. }) && self.task(tid)?.call.is_none() {
-            let has_company = self.tasks.len() > 1 || self.space.shared().iter().next().is_some();
-            let entry = self.stopped(tid)?.regs()?;
-            return if has_company {
-                self.say_set_back(tid, &entry, &entry, Outcome::default())
-            } else {
-                Ok(())
-            };
-        }
-        if self.task(tid)?.standing.is_midway() && self.task(tid)?.call.is_none() {
-            self.pause(tid, Vec::new())?;
-        }
-        self.task(tid)?.standing.describe();
-        Ok(())
-    }
-
-    /// Writes that a task which stands at the entry of a call, with the registers `entry`, is in front of the
-    /// call that `next` says.
-    pub(super) fn say_set_back(
-        &mut self,
-        tid: Tid,
-        entry: &Registers,
-        next: &Registers,
-        outcome: Outcome,
-    ) -> Result<()> {
-        let outcome = Box::new(Outcome { regs: next.before_call(), ..outcome });
-        self.event(tid, EventKind::Syscall { nr: entry.orig_rax, entry: *entry, outcome })?;
-        self.task(tid)?.standing.describe();
-        Ok(())
     }
 }

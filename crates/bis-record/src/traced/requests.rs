@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     calls::Entry,
-    domain::Domain,
+    crew::Crew,
     error::Result,
     session::Session,
     space::USER_END,
@@ -134,7 +134,7 @@ fn write_debug_register(offset: u64, data: u64) -> Answer {
     }
 }
 
-impl Domain {
+impl Crew {
     pub fn enter_ptrace(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         let pid = self.task(tid)?.pid;
         let request = call.args[0].cast_signed();

@@ -15,7 +15,7 @@ use super::{
     books::{Kind, Mode},
     hold::{EVENT_STOP, SYSGOOD, TRAP_TRACE, status_of},
 };
-use crate::{calls::is_vsyscall, domain::Domain, error::Result};
+use crate::{calls::is_vsyscall, crew::Crew, domain::Domain, error::Result, events::Recorder};
 
 pub const EVENT_SECCOMP: i32 = 7;
 pub const O_TRACESECCOMP: i32 = 1 << EVENT_SECCOMP;
@@ -60,10 +60,6 @@ impl Domain {
             _ => Told::Nobody,
         };
         Ok(told == Told::Holds)
-    }
-
-    fn decided(&mut self, tid: Tid) -> Option<Option<Signal>> {
-        self.tasks.get_mut(&tid).and_then(|task| task.passed.take())
     }
 
     fn tell_entry(&mut self, tid: Tid) -> Result<Told> {
@@ -234,26 +230,11 @@ impl Domain {
         }
         self.drain(tid)?;
         let sums = self.sums(tid)?;
-        self.say_fault(tid, info, before, SignalPoint::Fault, sums)?;
+        self.recorder().say_fault(tid, info, before, SignalPoint::Fault, sums)?;
         self.task(tid)?.standing.describe();
         let status = status_of(info.signal().0.into(), 0);
         self.hold(tid, Held::Fault(*info), Kind::Signal, status, 0)?;
         Ok(true)
-    }
-
-    /// A signal that has called no handler, and has changed nothing.
-    fn say_fault(
-        &mut self,
-        tid: Tid,
-        info: &SigInfo,
-        before: &Registers,
-        point: SignalPoint,
-        sums: Vec<RangeSum>,
-    ) -> Result<()> {
-        let handler = Some(Outcome { regs: *before, ..Outcome::default() });
-        let (signal, siginfo) = (info.signal(), info.0.to_vec());
-        let event = SignalEvent { signal, siginfo, point, before: *before, handler };
-        self.event_with(tid, EventKind::Signal(Box::new(event)), sums)
     }
 
     /// The task has stopped for the trap behind an instruction that its tracer has let it execute. True: it
@@ -302,5 +283,28 @@ impl Domain {
             self.task(tid)?.standing.go_on_midway();
         }
         Ok(is_jump)
+    }
+}
+
+impl Recorder<'_> {
+    /// A signal that has called no handler, and has changed nothing.
+    fn say_fault(
+        &mut self,
+        tid: Tid,
+        info: &SigInfo,
+        before: &Registers,
+        point: SignalPoint,
+        sums: Vec<RangeSum>,
+    ) -> Result<()> {
+        let handler = Some(Outcome { regs: *before, ..Outcome::default() });
+        let (signal, siginfo) = (info.signal(), info.0.to_vec());
+        let event = SignalEvent { signal, siginfo, point, before: *before, handler };
+        self.event_with(tid, EventKind::Signal(Box::new(event)), sums)
+    }
+}
+
+impl Crew {
+    fn decided(&mut self, tid: Tid) -> Option<Option<Signal>> {
+        self.tasks.get_mut(&tid).and_then(|task| task.passed.take())
     }
 }

@@ -11,8 +11,9 @@ use bis_tracee::proc;
 
 use crate::{
     calls::{Entry, Exit},
-    domain::Domain,
+    crew::Crew,
     error::Result,
+    process::Process,
     session::Session,
 };
 
@@ -20,7 +21,29 @@ const WNOHANG: u32 = libc::WNOHANG as u32;
 const CHILD: i64 = -(libc::ECHILD as i64);
 const RUSAGE_LEN: usize = 144;
 
-impl Domain {
+impl Process {
+    /// A wait has come back without a child to tell of. True: it has tracees to wait for, and makes the call
+    /// again.
+    pub fn waits_for_tracees(&mut self, tid: Tid, regs: &Registers) -> Result<bool> {
+        if regs.result() != CHILD {
+            return Ok(false);
+        }
+        let Some((pid, wait)) = self.traced_wait(tid) else { return Ok(false) };
+        forget_children(&self.session, pid);
+        let has = self.session.traced.has_tracee(pid, |tid, it| wait.is_meant(tid, it));
+        if !has || wait.flags & WNOHANG != 0 {
+            return Ok(false);
+        }
+        let rip = (self.space.again_rip(regs.ip()) - 2).0;
+        let again = Registers { rip, rax: regs.orig_rax, orig_rax: u64::MAX, ..*regs };
+        self.stopped(tid)?.set_regs(&again)?;
+        self.call(tid)?.pauses = true;
+        self.task(tid)?.standing.go_on();
+        Ok(true)
+    }
+}
+
+impl Crew {
     pub fn enter_wait(&mut self, tid: Tid, _call: &Call) -> Result<Entry> {
         Ok(self.told_of_tracee(tid)?.map_or(Entry::Make, Entry::Done))
     }
@@ -42,26 +65,6 @@ impl Domain {
             let _ = self.answer_with(tid, Addr(wait.usage), zeros);
         }
         Ok(Some(if wait.is_waitid { 0 } else { name.0.into() }))
-    }
-
-    /// A wait has come back without a child to tell of. True: it has tracees to wait for, and makes the call
-    /// again.
-    pub fn waits_for_tracees(&mut self, tid: Tid, regs: &Registers) -> Result<bool> {
-        if regs.result() != CHILD {
-            return Ok(false);
-        }
-        let Some((pid, wait)) = self.traced_wait(tid) else { return Ok(false) };
-        forget_children(&self.session, pid);
-        let has = self.session.traced.has_tracee(pid, |tid, it| wait.is_meant(tid, it));
-        if !has || wait.flags & WNOHANG != 0 {
-            return Ok(false);
-        }
-        let rip = (self.space.again_rip(regs.ip()) - 2).0;
-        let again = Registers { rip, rax: regs.orig_rax, orig_rax: u64::MAX, ..*regs };
-        self.stopped(tid)?.set_regs(&again)?;
-        self.call(tid)?.pauses = true;
-        self.task(tid)?.standing.go_on();
-        Ok(true)
     }
 
     /// A wait has failed: where that is because the kernel knows no child, and there are tracees, nobody has

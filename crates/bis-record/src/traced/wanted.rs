@@ -6,7 +6,7 @@ use bis_tracee::proc;
 
 use super::books::{State, Tracee};
 use crate::{
-    domain::Domain,
+    crew::Crew,
     task::{Handle, Task},
 };
 
@@ -57,7 +57,7 @@ fn group_of(pid: Tid) -> Option<i32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(2)?.parse().ok()
 }
 
-impl Domain {
+impl Crew {
     pub(super) fn wait_of(&self, tid: Tid, call: &Call) -> Option<Wait> {
         let task = |number: i32| Whom::Task(self.session.outside(tid, Tid(number)));
         let own = || Whom::Group(self.tasks.get(&tid).and_then(|task| group_of(task.pid)).unwrap_or(0));

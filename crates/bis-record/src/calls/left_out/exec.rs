@@ -30,8 +30,10 @@ use bis_tracee::{
 use super::StandIn;
 use crate::{
     calls::{Entry, Exit, args::ExecArgs},
+    crew::{Crew, with_slot},
     domain::Domain,
     error::Result,
+    process::Process,
 };
 
 /// The fields of /proc/PID/status that say what a process may do.
@@ -82,14 +84,6 @@ impl Domain {
         Ok(Entry::Make)
     }
 
-    /// An exec has come back.
-    pub fn leave_exec(&mut self, it: &mut Exit<'_>) -> Result<()> {
-        let pid = self.task(it.tid)?.pid;
-        self.session.mail.end_exec(pid);
-        self.renew_limit(it.tid)?;
-        self.leave_no_stand_in(it.tid)
-    }
-
     /// At the entry of an exec: what becomes of it, if its program is to be left out. None: it goes on as an
     /// exec.
     fn enter_left_out(&mut self, tid: Tid, exec: &ExecArgs) -> Result<Option<Entry>> {
@@ -135,7 +129,19 @@ impl Domain {
             Err(error) => Ok(Some(Entry::Done(errno_of(&error)))),
         }
     }
+}
 
+impl Process {
+    /// An exec has come back.
+    pub fn leave_exec(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        let pid = self.task(it.tid)?.pid;
+        self.session.mail.end_exec(pid);
+        self.renew_limit(it.tid)?;
+        self.leave_no_stand_in(it.tid)
+    }
+}
+
+impl Crew {
     /// The program of an exec that is to be left out, if it is: what the task calls it, and where it is. With
     /// `is_asked`, any program is.
     fn left_out_program(&self, tid: Tid, exec: &ExecArgs, is_asked: bool) -> Option<(PathBuf, PathBuf)> {
@@ -166,7 +172,7 @@ impl Domain {
             Err(error) => return Ok(Err(error)),
         };
         let pid = self.task(tid)?.pid;
-        self.with_slot(tid, |domain, slot| {
+        with_slot(self, tid, |domain, slot| {
             let (image, channel, file) = match make_descriptors(slot, pid, &domain.memory)? {
                 Ok(made) => made,
                 Err(error) => return Ok(Err(error)),

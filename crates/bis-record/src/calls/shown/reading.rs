@@ -44,8 +44,10 @@ use super::{
 };
 use crate::{
     calls::{Entry, args::buffers, outside::is_for_writing},
+    crew::Crew,
     domain::Domain,
     error::Result,
+    process::Process,
     space::{ARENA_LEN, without},
     task::process_of,
 };
@@ -179,6 +181,37 @@ impl Domain {
         Ok(Some(Entry::Done(done.cast_signed())))
     }
 
+    /// What a read of so many bytes gives of a text; none where it is the kernel's business (the process is
+    /// gone, or not of the recording).
+    fn text_as_shown(&mut self, tid: Tid, fd: Fd, file: &ShownFile, at: u64, len: u64) -> Option<Vec<u8>> {
+        let is_it = |text: &ShownText| text.fd == fd && text.path == file.path;
+        let known = self.shown.iter().position(is_it).map(|index| self.shown.remove(index));
+        let mut text = match known.filter(|_| at != 0) {
+            Some(text) => text,
+            None => self.begin_text(tid, fd, file)?,
+        };
+        let clamped = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let (at, len) = (clamped(at), clamped(len));
+        let reach = text.window.reach(at);
+        while text.rest.is_some() && text.text.len() < reach {
+            self.read_on(tid, file, &mut text)?;
+        }
+        let records = match file.what {
+            Shown::Mappings => Records::Mappings,
+            Shown::Numa => Records::Lines,
+            _ => Records::One,
+        };
+        let part = text.window.read(&text.text, records, at, len);
+        let found = text.text[part].to_vec();
+        if self.shown.len() >= TEXTS_MAX {
+            self.shown.remove(0);
+        }
+        self.shown.push(text);
+        Some(found)
+    }
+}
+
+impl Process {
     /// Changes the domain's own memory, as far as that is there and the program's. How many bytes were
     /// written.
     fn change_memory(&mut self, tid: Tid, at: Addr, source: &[u8]) -> Result<usize> {
@@ -213,35 +246,6 @@ impl Domain {
         Ok(done)
     }
 
-    /// Bytes for the program's buffers, as far as those can be written.
-    fn give(&mut self, tid: Tid, buffers: &[(Addr, u64)], bytes: &[u8]) -> Result<u64> {
-        let mut rest = bytes;
-        for (addr, len) in buffers.iter().copied() {
-            let len = len.min(rest.len() as u64);
-            let part = &rest[..usize::try_from(len).unwrap_or(0)];
-            // The kernel knows best what may be written. It looks at less than a list of all mappings, which
-            // a browser asks for in a thousand pieces.
-            let room = match sys::write_where_allowed(tid, addr, part) {
-                Ok(done) => done as u64,
-                Err(_) => {
-                    let room = room_at(tid, addr)?.min(len);
-                    self.memory.write(addr, &part[..usize::try_from(room).unwrap_or(0)])?;
-                    room
-                }
-            };
-            let (now, later) = rest.split_at(usize::try_from(room).unwrap_or(0));
-            if !now.is_empty() {
-                let write = MemWrite { addr, data: now.to_vec() };
-                self.call(tid)?.writes.push(write);
-            }
-            rest = later;
-            if room < len {
-                break;
-            }
-        }
-        Ok((bytes.len() - rest.len()) as u64)
-    }
-
     /// The program's own bytes from here on, as far as there are any.
     fn memory_as_shown(&self, at: Addr, len: u64) -> Vec<u8> {
         let range = at..at.saturating_add(len);
@@ -262,35 +266,6 @@ impl Domain {
             }
         }
         bytes
-    }
-
-    /// What a read of so many bytes gives of a text; none where it is the kernel's business (the process is
-    /// gone, or not of the recording).
-    fn text_as_shown(&mut self, tid: Tid, fd: Fd, file: &ShownFile, at: u64, len: u64) -> Option<Vec<u8>> {
-        let is_it = |text: &ShownText| text.fd == fd && text.path == file.path;
-        let known = self.shown.iter().position(is_it).map(|index| self.shown.remove(index));
-        let mut text = match known.filter(|_| at != 0) {
-            Some(text) => text,
-            None => self.begin_text(tid, fd, file)?,
-        };
-        let clamped = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        let (at, len) = (clamped(at), clamped(len));
-        let reach = text.window.reach(at);
-        while text.rest.is_some() && text.text.len() < reach {
-            self.read_on(tid, file, &mut text)?;
-        }
-        let records = match file.what {
-            Shown::Mappings => Records::Mappings,
-            Shown::Numa => Records::Lines,
-            _ => Records::One,
-        };
-        let part = text.window.read(&text.text, records, at, len);
-        let found = text.text[part].to_vec();
-        if self.shown.len() >= TEXTS_MAX {
-            self.shown.remove(0);
-        }
-        self.shown.push(text);
-        Some(found)
     }
 
     fn begin_text(&self, tid: Tid, fd: Fd, file: &ShownFile) -> Option<ShownText> {
@@ -377,11 +352,6 @@ impl Domain {
         Some(as_seen_from(tid, kept))
     }
 
-    /// Is the text of this task the reader's own, or that of its process?
-    fn is_self(&self, tid: Tid, number: Tid) -> bool {
-        number == tid || self.tasks.len() == 1 && self.tasks.contains_key(&number)
-    }
-
     /// The task that the program means, as we call it, and the memory of its process that is not the
     /// program's; none if it is not of the recording.
     pub fn ours_of(&self, tid: Tid, number: Tid) -> Option<(Tid, Vec<Range<Addr>>)> {
@@ -396,6 +366,42 @@ impl Domain {
             let arenas = self.session.watch.arenas().into_iter().map(|start| start..start + ARENA_LEN);
             Some((id, once(Addr::range(OURS)).chain(arenas).collect()))
         })
+    }
+}
+
+impl Crew {
+    /// Bytes for the program's buffers, as far as those can be written.
+    fn give(&mut self, tid: Tid, buffers: &[(Addr, u64)], bytes: &[u8]) -> Result<u64> {
+        let mut rest = bytes;
+        for (addr, len) in buffers.iter().copied() {
+            let len = len.min(rest.len() as u64);
+            let part = &rest[..usize::try_from(len).unwrap_or(0)];
+            // The kernel knows best what may be written. It looks at less than a list of all mappings, which
+            // a browser asks for in a thousand pieces.
+            let room = match sys::write_where_allowed(tid, addr, part) {
+                Ok(done) => done as u64,
+                Err(_) => {
+                    let room = room_at(tid, addr)?.min(len);
+                    self.memory.write(addr, &part[..usize::try_from(room).unwrap_or(0)])?;
+                    room
+                }
+            };
+            let (now, later) = rest.split_at(usize::try_from(room).unwrap_or(0));
+            if !now.is_empty() {
+                let write = MemWrite { addr, data: now.to_vec() };
+                self.call(tid)?.writes.push(write);
+            }
+            rest = later;
+            if room < len {
+                break;
+            }
+        }
+        Ok((bytes.len() - rest.len()) as u64)
+    }
+
+    /// Is the text of this task the reader's own, or that of its process?
+    fn is_self(&self, tid: Tid, number: Tid) -> bool {
+        number == tid || self.tasks.len() == 1 && self.tasks.contains_key(&number)
     }
 }
 

@@ -8,7 +8,7 @@ use bis_trace::types::{Addr, Registers, Tid};
 use bis_tracee::task;
 
 use super::{Around, Doing, Loop, Moment, SHORT, Spin, doing};
-use crate::{domain::Domain, error::Result, places::Step};
+use crate::{domain::Domain, error::Result, places::Step, process::Process};
 
 /// How many single steps are made to find a loop.
 const STEPS: usize = 80;
@@ -114,24 +114,6 @@ impl Domain {
         Ok(Step::Done)
     }
 
-    /// The task before it executes an instruction, and what of memory that may change for good.
-    fn moment(&self, regs: &Registers) -> (Moment, Vec<Range<Addr>>) {
-        let mut moment = moment_of(regs);
-        // A count of the dense text changes nothing of the program's.
-        if self.space.dense_place(regs.ip()).is_some() {
-            return (moment, Vec::new());
-        }
-        let (rip, general) = (regs.rip, regs.general());
-        let pointers = Pointers { rip, general, fs_base: regs.fs_base, gs_base: regs.gs_base };
-        let touched = touches(&self.memory.read_upto(Addr(rip), 15), &pointers);
-        let calls = regs.sp().saturating_sub(CALLS_LEN)..regs.sp();
-        let (writes, reads): (Vec<Touch>, Vec<Touch>) = touched.into_iter().partition(|touch| touch.is_write);
-        let range = |touch: Touch| Addr::range(touch.range);
-        let lasts = |touch: &Touch| !calls.contains(&Addr(touch.range.start));
-        moment.reads = reads.into_iter().map(range).collect();
-        (moment, writes.into_iter().filter(lasts).map(range).collect())
-    }
-
     /// The task stands at a pause. If it was stopped because it spins, all others have their turns before it.
     pub fn give_up_spinning(&mut self, tid: Tid) -> Result<()> {
         let task = self.task(tid)?;
@@ -150,6 +132,26 @@ impl Domain {
         // Who is in front now begins.
         self.turns.begin(Instant::now());
         Ok(())
+    }
+}
+
+impl Process {
+    /// The task before it executes an instruction, and what of memory that may change for good.
+    fn moment(&self, regs: &Registers) -> (Moment, Vec<Range<Addr>>) {
+        let mut moment = moment_of(regs);
+        // A count of the dense text changes nothing of the program's.
+        if self.space.dense_place(regs.ip()).is_some() {
+            return (moment, Vec::new());
+        }
+        let (rip, general) = (regs.rip, regs.general());
+        let pointers = Pointers { rip, general, fs_base: regs.fs_base, gs_base: regs.gs_base };
+        let touched = touches(&self.memory.read_upto(Addr(rip), 15), &pointers);
+        let calls = regs.sp().saturating_sub(CALLS_LEN)..regs.sp();
+        let (writes, reads): (Vec<Touch>, Vec<Touch>) = touched.into_iter().partition(|touch| touch.is_write);
+        let range = |touch: Touch| Addr::range(touch.range);
+        let lasts = |touch: &Touch| !calls.contains(&Addr(touch.range.start));
+        moment.reads = reads.into_iter().map(range).collect();
+        (moment, writes.into_iter().filter(lasts).map(range).collect())
     }
 }
 

@@ -7,7 +7,7 @@ use bis_tracee::task;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::{SHORT, SHORT_BY_STATE};
-use crate::{domain::Domain, task::Task};
+use crate::{crew::Crew, domain::Domain, process::Process, task::Task};
 
 /// How long a task that has spun is passed over, at most, if what it looks at does not change: its loop may
 /// end by its count.
@@ -19,24 +19,6 @@ impl Domain {
         self.session.chaos.is_none()
             && self.tasks.get(&tid).is_some_and(|task| !task.spin.known.is_empty() && task.counter.is_none())
             && (self.tasks.len() > 1 || self.holds_tokens())
-    }
-
-    /// Would this task, which has spun until it gave its turn away, only go on spinning?
-    pub fn is_idle(&self, task: &Task) -> bool {
-        let Some(since) = task.spin.idle else { return false };
-        since.elapsed() < IDLE_MAX && task.spin.before.is_some_and(|before| before.seen == self.seen(task))
-    }
-
-    /// What the task's loop looks at, as it is now: xxh3.
-    pub fn seen(&self, task: &Task) -> u64 {
-        let mut seen = Xxh3::new();
-        let reads = task.spin.known.get(task.spin.current).map_or(&[][..], |known| &known.reads);
-        self.content(reads).iter().for_each(|bytes| seen.update(bytes));
-        seen.digest()
-    }
-
-    pub fn shortest(&self) -> Duration {
-        if self.space.is_dense() { SHORT } else { SHORT_BY_STATE }
     }
 
     /// The supervisor was called away from waiting for this task: is it time to look whether it spins?
@@ -60,6 +42,28 @@ impl Domain {
         let mut others = self.tasks.values().filter(|other| other.tid != task.tid);
         others.any(|other| self.waits_for_turn(other) && self.urgency(other) <= self.urgency(task))
             || self.holds_tokens() && self.session.registry.is_wanted()
+    }
+}
+
+impl Process {
+    pub fn shortest(&self) -> Duration {
+        if self.space.is_dense() { SHORT } else { SHORT_BY_STATE }
+    }
+}
+
+impl Crew {
+    /// Would this task, which has spun until it gave its turn away, only go on spinning?
+    pub fn is_idle(&self, task: &Task) -> bool {
+        let Some(since) = task.spin.idle else { return false };
+        since.elapsed() < IDLE_MAX && task.spin.before.is_some_and(|before| before.seen == self.seen(task))
+    }
+
+    /// What the task's loop looks at, as it is now: xxh3.
+    pub fn seen(&self, task: &Task) -> u64 {
+        let mut seen = Xxh3::new();
+        let reads = task.spin.known.get(task.spin.current).map_or(&[][..], |known| &known.reads);
+        self.content(reads).iter().for_each(|bytes| seen.update(bytes));
+        seen.digest()
     }
 
     pub fn content(&self, ranges: &[Range<Addr>]) -> Vec<Vec<u8>> {

@@ -1,0 +1,327 @@
+//! The life of tasks and domains: clone, fork and vfork; exec. Their ends are in `ends.rs`.
+//!
+//! A new task of the same address space (a thread, a vfork child) joins the domain. A new address space
+//! (fork, exec) is a new domain with a supervisor thread of its own: the task is parked, and the other thread
+//! takes it over (`bis_tracee::handover`). Only where exec leaves nobody behind does the same thread go on
+//! with it.
+
+use std::{mem, sync::Arc};
+
+use bis_trace::{
+    event::{Base, DomainEntry, Effect, EventKind, MemWrite, Meta, Outcome, Start, TaskEnd},
+    types::{Addr, DomainId, Registers, Tid},
+};
+use bis_tracee::{Memory, Resume, Status, Stopped, TraceeError, handover::Parked, task as tracee_task};
+
+use crate::{
+    births::{Child, Exec, Maker, Plan},
+    calls::fork::CloneArgs,
+    crew::Crew,
+    domain::Domain,
+    error::{RecordError, Result},
+    events::Recorder,
+    seed::{Fresh, Seed},
+    task::{ForkChild, Handle, Task, parent_of},
+};
+
+impl Domain {
+    // --- clone, fork, vfork
+
+    /// The task's clone, fork or vfork has made a child; the call itself has not returned.
+    /// With `parent_ends` it never will: the task was killed in it.
+    pub fn new_task(&mut self, tid: Tid, child: Tid, parent_ends: bool) -> Result<()> {
+        let status = match self.early.remove(&child) {
+            Some(status) => status,
+            None => tracee_task::wait_for(child)?,
+        };
+        let args = self.clone_args(
+            self.tasks
+                .get(&tid)
+                .and_then(|t| t.call.as_ref())
+                .ok_or_else(|| RecordError::Bug { tid, what: "a child without a call".into() })?,
+        );
+        tracing::debug!(domain = %self.id, %tid, %child, flags = format_args!("{:#x}", args.flags), "new task");
+        let plan = args.birth().plan(status, parent_ends);
+        match plan.child {
+            Child::Dead { is_at_end: true } => self.let_go(child),
+            Child::Dead { is_at_end: false } => {}
+            Child::Here { .. } | Child::Elsewhere { .. } => self.bear(tid, child, &args, plan, status)?,
+        }
+        match plan.maker {
+            Maker::DiesChildless => Ok(()),
+            Maker::Dies => self.recorder().announce_child(tid),
+            Maker::Sleeps => {
+                self.recorder().announce_child(tid)?;
+                if self.session.traced.is_used() && self.holds_at_vfork(tid)? {
+                    return Ok(());
+                }
+                self.resume(tid, Resume::Syscall)
+            }
+            Maker::Returns => self.continue_call(tid),
+        }
+    }
+
+    /// A child that lives has its place, and its maker's call knows of it.
+    fn bear(&mut self, tid: Tid, child: Tid, args: &CloneArgs, plan: Plan, first: Status) -> Result<()> {
+        if plan.begins_namespace {
+            self.session.expect_namespaces();
+        }
+        let name = self.session.inside(tid, child);
+        if !args.birth().is_thread {
+            let maker = self.task(tid)?.pid;
+            self.session.limits.inherit(maker, child);
+        }
+        let stopped = Stopped::adopt(child);
+        for addr in args.told_maker() {
+            let write = copy_out(&self.memory, Addr(addr), 4);
+            self.call(tid)?.writes.extend(write);
+        }
+        match plan.child {
+            Child::Here { is_thread, has_own_fds, has_reported } => {
+                let kind = (is_thread, has_own_fds);
+                self.new_task_here(tid, stopped, args, kind, Some(first).filter(|_| has_reported))?;
+                self.tell_of_birth(tid, child, self.id, args)?;
+            }
+            Child::Elsewhere { shares_fds } => self.new_task_elsewhere(tid, stopped, args, shares_fds)?,
+            Child::Dead { .. } => {}
+        }
+        self.call(tid)?.made = Some(name);
+        Ok(())
+    }
+
+    /// A tracee's child may be traced, too, and holds before it has done anything.
+    fn tell_of_birth(&mut self, tid: Tid, child: Tid, domain: DomainId, args: &CloneArgs) -> Result<()> {
+        if self.session.traced.is_used() {
+            let nr = self.call(tid)?.nr;
+            let pid = if args.birth().is_thread { self.task(tid)?.pid } else { child };
+            self.tell_birth(tid, child, pid, domain, nr, args.flags);
+            if self.tasks.contains_key(&child) {
+                self.holds_due(child)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn continue_call(&mut self, tid: Tid) -> Result<()> {
+        self.resume(tid, Resume::Syscall)?;
+        self.wait_for_report(tid)
+    }
+
+    /// The child of a fork waits, stopped, until the event of its making is written.
+    fn new_task_elsewhere(
+        &mut self,
+        tid: Tid,
+        stopped: Stopped,
+        args: &CloneArgs,
+        shares_fds: bool,
+    ) -> Result<()> {
+        let child = stopped.tid();
+        if self.segment_of_child(tid, child)?.is_some() {
+            let what = "makes a 32-bit process by a clone that gives it thread-local storage".into();
+            return Err(RecordError::Unsupported { tid, what });
+        }
+        if shares_fds {
+            self.share_fds();
+        }
+        self.checkpoints.note_copy();
+        let mut writes = Vec::new();
+        if let Some(addr) = args.told_child() {
+            let data = Memory::open(child)?.read_vec(Addr(addr), 4)?;
+            writes.push(MemWrite { addr: Addr(addr), data });
+        }
+        let domain = self.session.new_domain_id();
+        self.tell_of_birth(tid, child, domain, args)?;
+        let call = self.call(tid)?;
+        call.effects.push(Effect::Fork { domain, tid: child });
+        call.child = Some(ForkChild { stopped, domain, writes, clear_tid: Addr(args.cleared_word()) });
+        Ok(())
+    }
+
+    /// A task of this domain. `report`: its first stop, if that is of its own making.
+    fn new_task_here(
+        &mut self,
+        tid: Tid,
+        stopped: Stopped,
+        args: &CloneArgs,
+        (is_thread, own_fds): (bool, bool),
+        report: Option<Status>,
+    ) -> Result<()> {
+        let child = stopped.tid();
+        let regs = Registers { orig_rax: u64::MAX, ..stopped.regs()? };
+        let parent = self.task(tid)?;
+        let (parent_pid, traits) = (parent.pid, parent.traits.clone());
+        let pid = if is_thread { parent_pid } else { child };
+        if pid == child {
+            self.session.process_begins(pid);
+        }
+        if let Some(addr) = args.told_child() {
+            let write = copy_out(&self.memory, Addr(addr), 4);
+            self.call(tid)?.writes.extend(write);
+        }
+        let segment = self.segment_of_child(tid, child)?;
+        let effects = &mut self.call(tid)?.effects;
+        effects.push(Effect::NewTask { tid: child, regs, xstate: None });
+        effects.extend(segment);
+        if own_fds {
+            self.set_fds_differ(true);
+        }
+        let task = Task {
+            clear_tid: Addr(args.cleared_word()),
+            traits,
+            own_fds,
+            own_name: self.session.own_name(child),
+            ..Task::new(stopped, pid)
+        };
+        self.tasks.insert(child, task);
+        self.session.mail.join(pid, self.id);
+        self.turns.join(child);
+        if let Some(status) = report {
+            self.recorder().note(child, status);
+        }
+        let seq = self.session.writer.next_seq();
+        Ok(self.session.writer.meta(&Meta::Task { domain: self.id, tid: child, pid, seq })?)
+    }
+
+    // --- exec
+
+    /// The task has a new address space, and, if it was not the leader of its process, the leader's thread
+    /// id.
+    pub fn exec(&mut self, former: Tid) -> Result<Option<Seed>> {
+        let id = self.session.new_domain_id();
+        let pid = self.task(former)?.pid;
+        let tid = pid;
+        let ppid = parent_of(tid);
+        let runner = self.watched.seat.runner();
+        if runner != former && self.tasks.get(&runner).is_some_and(|task| task.pid == pid) {
+            // It was ended as it ran. What it has logged comes before all else that happens to the process.
+            self.drain(runner)?;
+        }
+        self.write_entry(former)?;
+        let traits = self.task(former)?.traits.clone().after_exec();
+        let stand_in = self.task(former)?.stand_in;
+        self.leave_image(former, pid, id)?;
+        let Some(stopped) = self.come_out_of_exec(tid)? else { return Ok(None) };
+        let core = if self.tasks.is_empty() { self.core } else { self.session.cores.best(None) };
+        let session = Arc::clone(&self.session);
+        if session.traced.is_used() {
+            self.tell_exec(former, tid, id);
+        }
+        let task = Task { traits, stand_in, own_name: session.own_name(pid), ..Task::new(stopped, pid) };
+        let mut domain = match Domain::from_exec(&session, id, task, ppid, core) {
+            Err(RecordError::Tracee(TraceeError::Died(_))) => return Ok(None),
+            Err(error) if error.is_death_of(tid) => return Ok(None),
+            other => other?,
+        };
+        session.cores.stay(domain.core);
+        if self.tasks.is_empty() {
+            // This thread goes on as its supervisor, on the core to which it was sent meanwhile.
+            if let Some(core) = self.watched.seat.take_wanted()
+                && !domain.is_told_its_core()
+            {
+                domain.core = session.cores.move_to(core, domain.core);
+            }
+            domain.watched.seat.goes_to(session.cores.number(domain.core));
+            self.end()?;
+            return Ok(Some(Seed::Exec(Box::new(Fresh { domain, parked: None }))));
+        }
+        self.hand_over(domain, tid)?;
+        Ok(None)
+    }
+
+    /// The tasks of the process end in this domain, and the one that executes begins the domain `heir`.
+    fn leave_image(&mut self, former: Tid, pid: Tid, heir: DomainId) -> Result<()> {
+        let others: Vec<Tid> =
+            self.tasks.values().filter(|t| t.pid == pid && t.tid != former).map(|t| t.tid).collect();
+        for other in others {
+            self.gone(other, TaskEnd::Dethreaded, Vec::new())?;
+        }
+        let at_exec = self.tasks.get_mut(&former).map(|task| mem::take(&mut task.at_exec));
+        let mut writes = at_exec.unwrap_or_default();
+        writes.extend(self.cleared_word(former));
+        let writes = self.happened(writes);
+        self.gone(former, TaskEnd::Exec(heir), writes)
+    }
+}
+
+impl Recorder<'_> {
+    /// Writes the event of a clone that has made a child and has not returned. After a vfork the parent
+    /// sleeps until its child execs or exits, but its event must come before the child's, which shares its
+    /// memory; and a parent that is killed before its call returns leaves a child all the same. The result is
+    /// known: the child's id.
+    pub fn announce_child(&mut self, tid: Tid) -> Result<()> {
+        let Some(call) = self.tasks.get_mut(&tid).and_then(|task| task.call.as_mut()) else { return Ok(()) };
+        let Some(made) = call.made.filter(|_| !call.silent) else { return Ok(()) };
+        let (nr, entry) = call.told();
+        let regs = Registers { rax: u64::from(made.0.cast_unsigned()), orig_rax: u64::MAX, ..entry };
+        let (effects, writes) = (mem::take(&mut call.effects), mem::take(&mut call.writes));
+        let (entered, sums, fork) = (call.entered, mem::take(&mut call.sums), call.child.take());
+        let ours = call.ours.take();
+        call.silent = true;
+        let outcome = Box::new(Outcome { regs, effects, writes, ours, ..Outcome::default() });
+        let kind = if entered {
+            EventKind::SyscallExit { nr, outcome }
+        } else {
+            EventKind::Syscall { nr, entry, outcome }
+        };
+        let seq = self.session.writer.next_seq();
+        self.event_at(seq, tid, kind, sums)?;
+        if let Some(fork) = fork {
+            self.send_off(tid, fork, seq)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the domain's first event.
+    pub fn start(&mut self, ppid: Tid, base: Base, outcome: Outcome) -> Result<()> {
+        let (domain, tid) = (self.id, self.first_tid);
+        let seq = self.session.writer.next_seq();
+        let pid = self.task(tid)?.pid;
+        self.session.process_begins(pid);
+        let entry = DomainEntry { domain, pid, ppid, tid, base: base.clone(), seq };
+        self.session.writer.meta(&Meta::Domain(entry))?;
+        for tid in self.tasks.keys().copied().filter(|other| *other != tid) {
+            self.session.writer.meta(&Meta::Task { domain, tid, pid, seq })?;
+        }
+        self.event_at(seq, tid, EventKind::Start(Box::new(Start { base, outcome })), Vec::new())
+    }
+}
+
+impl Crew {
+    /// Lets a task go on to the exit of its execve: the first place where registers that we set stay. None:
+    /// it was killed before.
+    fn come_out_of_exec(&mut self, tid: Tid) -> Result<Option<Stopped>> {
+        let running = Stopped::adopt(tid).resume(Resume::Syscall, None)?;
+        let status = tracee_task::wait_for(tid)?;
+        match Exec::of(status) {
+            Exec::Done => return Ok(Some(running.stopped())),
+            Exec::Gone => self.process_status(tid, status),
+            Exec::Ending => {
+                tracing::debug!(%tid, %status, "no exit of execve");
+                let _running = running.stopped().resume(Resume::Cont, None)?;
+                while let Ok(status) = tracee_task::wait_for(tid) {
+                    self.process_status(tid, status);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// A whole domain with one stopped task goes to another thread.
+    fn hand_over(&mut self, mut domain: Domain, tid: Tid) -> Result<()> {
+        let handle = mem::replace(&mut domain.task(tid)?.handle, Handle::Taken);
+        let Handle::Stopped(stopped) = handle else {
+            return Err(RecordError::Bug { tid, what: "the new domain's task is not stopped".into() });
+        };
+        let parked = match Parked::park(stopped) {
+            Ok(parked) => parked,
+            Err(TraceeError::Died(_)) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        self.session.plant(Seed::Exec(Box::new(Fresh { domain, parked: Some(parked) })));
+        Ok(())
+    }
+}
+
+fn copy_out(memory: &Memory, addr: Addr, len: usize) -> Option<MemWrite> {
+    memory.read_vec(addr, len).ok().map(|data| MemWrite { addr, data })
+}

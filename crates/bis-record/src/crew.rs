@@ -1,0 +1,105 @@
+//! A crew: the tasks of one address space, and what they are reached by.
+//!
+//! What asks or changes tasks alone is a method of the crew, wherever it is written: it cannot know what the
+//! address space holds of ours, no event, and no policy. Above it are a [`Process`](crate::process::Process),
+//! a [`Recorder`](crate::events::Recorder), and a [`Domain`](crate::domain::Domain), each with what is below.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    mem,
+    sync::Arc,
+};
+
+use bis_trace::types::{DomainId, Tid};
+use bis_tracee::{Memory, Status, Stopped, siginfo::SigInfo};
+
+use crate::{
+    error::{RecordError, Result},
+    hooks::watch::Watched,
+    session::Session,
+    signals::asked::Asked,
+    task::{Handle, InCall, Task},
+};
+
+pub struct Crew {
+    pub session: Arc<Session>,
+    /// The domain that it is the crew of.
+    pub id: DomainId,
+    pub memory: Memory,
+    pub tasks: BTreeMap<Tid, Task>,
+    /// The domain's first task, under whose name events of the domain itself go.
+    pub first_tid: Tid,
+    /// What the watch thread knows of the domain.
+    pub watched: Arc<Watched>,
+    /// The slot of `session.cores` that all are pinned to.
+    pub core: usize,
+    /// Signals that look as if an instruction had raised them, but were sent or wait already.
+    pub queued_faults: Vec<SigInfo>,
+    /// What /proc said last of what a signal would do.
+    pub asked: Option<Asked>,
+    /// Reports of tasks that we have not been told of yet.
+    pub early: HashMap<Tid, Status>,
+    /// Leaders that ended before their threads: the kernel reports them last.
+    pub zombies: HashSet<Tid>,
+}
+
+impl Crew {
+    /// Of one task, the first.
+    pub fn new(session: &Arc<Session>, id: DomainId, memory: Memory, task: Task, core: usize) -> Crew {
+        Crew {
+            session: Arc::clone(session),
+            id,
+            memory,
+            first_tid: task.tid,
+            tasks: [(task.tid, task)].into(),
+            watched: session.watch.of(id),
+            core,
+            queued_faults: Vec::new(),
+            asked: None,
+            early: HashMap::new(),
+            zombies: HashSet::new(),
+        }
+    }
+
+    pub fn task(&mut self, tid: Tid) -> Result<&mut Task> {
+        self.tasks.get_mut(&tid).ok_or_else(|| RecordError::Bug { tid, what: "an unknown task".into() })
+    }
+
+    pub fn call(&mut self, tid: Tid) -> Result<&mut InCall> {
+        let call = self.task(tid)?.call.as_mut();
+        call.ok_or_else(|| RecordError::Bug { tid, what: "no call is in progress".into() })
+    }
+
+    /// The stopped task. Only while its report is handled or it is ready.
+    pub fn stopped(&mut self, tid: Tid) -> Result<&mut Stopped> {
+        match &mut self.task(tid)?.handle {
+            Handle::Stopped(stopped) => Ok(stopped),
+            other => Err(RecordError::Bug { tid, what: format!("the task is not stopped: {other:?}") }),
+        }
+    }
+}
+
+/// Runs `use_it` with a stopped task of the crew in a slot, as remote calls want it, and with what the crew
+/// is a part of.
+pub fn with_slot<W: AsMut<Crew>, T>(
+    whole: &mut W,
+    tid: Tid,
+    use_it: impl FnOnce(&mut W, &mut Option<Stopped>) -> Result<T>,
+) -> Result<T> {
+    let handle = mem::replace(&mut whole.as_mut().task(tid)?.handle, Handle::Taken);
+    let Handle::Stopped(stopped) = handle else {
+        return Err(RecordError::Bug { tid, what: format!("the task is not stopped: {handle:?}") });
+    };
+    let mut slot = Some(stopped);
+    let result = use_it(whole, &mut slot);
+    if let (Some(stopped), Some(task)) = (slot, whole.as_mut().tasks.get_mut(&tid)) {
+        task.handle = Handle::Stopped(stopped);
+    }
+    result
+}
+
+impl AsMut<Crew> for Crew {
+    fn as_mut(&mut self) -> &mut Crew {
+        self
+    }
+}
