@@ -6,7 +6,7 @@
 //!
 //! A domain in which `cpuid` tells which core it is executed on, and nothing records that (no hooks, and a
 //! processor that cannot make it fault), is on the first core, recorded and replayed
-//! ([`Domain::is_told_its_core`]).
+//! ([`Process::is_told_its_core`]).
 
 use std::{
     sync::atomic::{AtomicU64, AtomicUsize, Ordering},

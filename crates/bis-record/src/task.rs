@@ -297,7 +297,7 @@ pub struct Task {
     /// Its process was stopped while nobody traced it.
     pub is_halted: bool,
     /// The signal that was sent last to bring it to a signal stop
-    /// ([`Domain::carry`](crate::domain::Domain::carry)).
+    /// ([`Crew::carry`](crate::crew::Crew::carry)).
     pub carries: Option<Signal>,
     /// This one, in the stash, has interrupted a hook in its call.
     pub interrupts: Option<Signal>,

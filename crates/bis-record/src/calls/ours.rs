@@ -27,8 +27,8 @@ impl Domain {
         let entry = self.enter_over_ours(
             tid,
             call,
-            |d, tid, args, outcome| d.protected(tid, args, outcome),
-            |d, tid, args, outcome| d.fail_mprotect(tid, args, outcome),
+            |domain, tid, args, outcome| domain.protected(tid, args, outcome),
+            |domain, tid, args, outcome| domain.fail_mprotect(tid, args, outcome),
         )?;
         Ok(entry.unwrap_or(Entry::Make))
     }
@@ -68,9 +68,9 @@ impl Domain {
     /// one of its legal behaviours.
     pub(super) fn enter_madvise(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         let advised: OfRange = |domain, _, args, outcome| domain.advised(args, outcome);
-        if let Some(entry) = self
-            .enter_over_ours(tid, call, advised, |d, tid, args, outcome| d.fail_advice(tid, args, outcome))?
-        {
+        if let Some(entry) = self.enter_over_ours(tid, call, advised, |domain, tid, args, outcome| {
+            domain.fail_advice(tid, args, outcome)
+        })? {
             return Ok(entry);
         }
         if call.args[2] == MADV_FREE {

@@ -3,7 +3,7 @@
 //!
 //! - Filters belong to a task, go to its children and stay over exec: they are among its wishes.
 //! - Calls of which a filter says, whatever their arguments, that they are made, stay with the hooks; all
-//!   others are traced: the hooks are told which they are before a task goes on ([`Domain::show_sandbox`]).
+//!   others are traced: the hooks are told which they are before a task goes on ([`Process::show_sandbox`]).
 //!   What the vdso answers is no call.
 //! - A call that fails is an event like that of any call that is not made. One that raises SIGSYS for a
 //!   handler is one that leaves the registers as they were, and the signal right after it. A task that is to

@@ -51,75 +51,83 @@ const REFUSED: Steps = Steps { enter: |_, _, _| Ok(Entry::Done(-i64::from(libc::
 const WRITE: Steps = Steps { enter: Domain::enter_write, leave: Domain::leave_write, ..PLAIN };
 
 /// A transfer that may wait for somebody; into a shared object it is not made.
-const TRANSFER: Steps = Steps { enter: |d, tid, call| d.enter_transfer(tid, call, false), ..PLAIN };
+const TRANSFER: Steps = Steps { enter: |domain, tid, call| domain.enter_transfer(tid, call, false), ..PLAIN };
 
 /// One that does not wait where it reads from a regular file.
-const COPY: Steps =
-    Steps { enter: |d, tid, call| d.enter_transfer(tid, call, true), leave: Domain::leave_transfer, ..PLAIN };
-
-const LENGTH: Steps = Steps {
-    touches: Touches::Length,
-    enter: |d, tid, call| d.enter_truncate(tid, call),
-    leave: |d, it| d.leave_truncate(it).map(drop),
+const COPY: Steps = Steps {
+    enter: |domain, tid, call| domain.enter_transfer(tid, call, true),
+    leave: Domain::leave_transfer,
     ..PLAIN
 };
 
-const EXEC: Steps =
-    Steps { waits: |_, _| true, leave: |d, it| d.leave_exec(it), failed: |d, it| d.leave_exec(it), ..PLAIN };
+const LENGTH: Steps = Steps {
+    touches: Touches::Length,
+    enter: |domain, tid, call| domain.enter_truncate(tid, call),
+    leave: |domain, it| domain.leave_truncate(it).map(drop),
+    ..PLAIN
+};
+
+const EXEC: Steps = Steps {
+    waits: |_, _| true,
+    leave: |domain, it| domain.leave_exec(it),
+    failed: |domain, it| domain.leave_exec(it),
+    ..PLAIN
+};
 
 /// Until it is on its way out, nobody else goes on: another thread of a process that ends would be killed in
 /// the middle of what it does.
-const EXIT: Steps = Steps { enter: |d, tid, _| d.write_entry(tid).map(|()| Entry::MakeAtOnce), ..PLAIN };
+const EXIT: Steps =
+    Steps { enter: |domain, tid, _| domain.write_entry(tid).map(|()| Entry::MakeAtOnce), ..PLAIN };
 
 /// The row of the calls of this handler.
 #[rustfmt::skip]
 pub fn steps(handler: Handler) -> Steps {
     use Handler as H;
     match handler {
-        H::Mmap => Steps { touches: Touches::Mapped, enter: |d, tid, call| d.enter_mmap(tid, call), leave: Domain::leave_mmap, failed: Domain::fail_mmap, ..PLAIN },
-        H::Munmap => Steps { enter: Domain::enter_munmap, leave: |d, it| d.leave_munmap(it.tid, it.args(), it.outcome), ..PLAIN },
-        H::Mprotect => Steps { enter: |d, tid, call| d.enter_mprotect(tid, call), leave: |d, it| d.protected(it.tid, it.args(), it.outcome), failed: |d, it| d.fail_mprotect(it.tid, it.args(), it.outcome), ..PLAIN },
-        H::Mremap => Steps { enter: |d, tid, call| d.enter_mremap(tid, call), leave: Domain::leave_mremap, failed: Domain::fail_mremap, ..PLAIN },
-        H::Brk => Steps { leave: |d, it| d.leave_brk(it), ..PLAIN },
-        H::Madvise => Steps { enter: |d, tid, call| d.enter_madvise(tid, call), leave: |d, it| d.leave_madvise(it), failed: |d, it| d.fail_madvise(it), ..PLAIN },
+        H::Mmap => Steps { touches: Touches::Mapped, enter: |domain, tid, call| domain.enter_mmap(tid, call), leave: Domain::leave_mmap, failed: Domain::fail_mmap, ..PLAIN },
+        H::Munmap => Steps { enter: Domain::enter_munmap, leave: |domain, it| domain.leave_munmap(it.tid, it.args(), it.outcome), ..PLAIN },
+        H::Mprotect => Steps { enter: |domain, tid, call| domain.enter_mprotect(tid, call), leave: |domain, it| domain.protected(it.tid, it.args(), it.outcome), failed: |domain, it| domain.fail_mprotect(it.tid, it.args(), it.outcome), ..PLAIN },
+        H::Mremap => Steps { enter: |domain, tid, call| domain.enter_mremap(tid, call), leave: Domain::leave_mremap, failed: Domain::fail_mremap, ..PLAIN },
+        H::Brk => Steps { leave: |domain, it| domain.leave_brk(it), ..PLAIN },
+        H::Madvise => Steps { enter: |domain, tid, call| domain.enter_madvise(tid, call), leave: |domain, it| domain.leave_madvise(it), failed: |domain, it| domain.fail_madvise(it), ..PLAIN },
         H::RemapFilePages | H::PkeyMprotect => REFUSED,
-        H::Shmat => Steps { touches: Touches::Segment, enter: |d, tid, call| d.enter_shmat(tid, call), leave: Domain::leave_shmat, ..PLAIN },
+        H::Shmat => Steps { touches: Touches::Segment, enter: |domain, tid, call| domain.enter_shmat(tid, call), leave: Domain::leave_shmat, ..PLAIN },
         H::Shmdt => Steps { leave: Domain::leave_shmdt, ..PLAIN },
 
-        H::Clone => Steps { waits: |_, call| call.args[0] & CLONE_VFORK != 0, copies_memory: true, enter: |d, tid, call| d.enter_clone(tid, call), ..PLAIN },
-        H::Clone3 => Steps { waits: |d, call| d.clone3_flags(call) & CLONE_VFORK != 0, copies_memory: true, enter: |d, tid, call| d.enter_clone3(tid, call), ..PLAIN },
-        H::Fork => Steps { copies_memory: true, enter: |d, tid, _| Ok(d.enter_copy(tid)), ..PLAIN },
+        H::Clone => Steps { waits: |_, call| call.args[0] & CLONE_VFORK != 0, copies_memory: true, enter: |domain, tid, call| domain.enter_clone(tid, call), ..PLAIN },
+        H::Clone3 => Steps { waits: |domain, call| domain.clone3_flags(call) & CLONE_VFORK != 0, copies_memory: true, enter: |domain, tid, call| domain.enter_clone3(tid, call), ..PLAIN },
+        H::Fork => Steps { copies_memory: true, enter: |domain, tid, _| Ok(domain.enter_copy(tid)), ..PLAIN },
         H::Vfork => Steps { waits: |_, _| true, ..PLAIN },
-        H::Execve => Steps { enter: |d, tid, call| d.enter_exec(tid, ExecArgs::of_execve(call)), ..EXEC },
-        H::Execveat => Steps { enter: |d, tid, call| d.enter_exec(tid, ExecArgs::of_execveat(call)), ..EXEC },
+        H::Execve => Steps { enter: |domain, tid, call| domain.enter_exec(tid, ExecArgs::of_execve(call)), ..EXEC },
+        H::Execveat => Steps { enter: |domain, tid, call| domain.enter_exec(tid, ExecArgs::of_execveat(call)), ..EXEC },
         H::Exit | H::ExitGroup => EXIT,
-        H::SetTidAddress => Steps { leave: |d, it| { d.task(it.tid)?.clear_tid = Addr(it.args()[0]); Ok(()) }, ..PLAIN },
-        H::SetRobustList => Steps { leave: |d, it| { d.task(it.tid)?.robust_list = Addr(it.args()[0]); Ok(()) }, ..PLAIN },
+        H::SetTidAddress => Steps { leave: |domain, it| { domain.task(it.tid)?.clear_tid = Addr(it.args()[0]); Ok(()) }, ..PLAIN },
+        H::SetRobustList => Steps { leave: |domain, it| { domain.task(it.tid)?.robust_list = Addr(it.args()[0]); Ok(()) }, ..PLAIN },
 
-        H::ArchPrctl => Steps { enter: |d, tid, call| d.enter_arch_prctl(tid, call), ..PLAIN },
-        H::Prctl => Steps { enter: |d, tid, call| d.enter_prctl(tid, call), ..PLAIN },
-        H::Seccomp => Steps { enter: |d, tid, call| d.enter_seccomp(tid, call), ..PLAIN },
-        H::Personality => Steps { enter: |d, tid, call| d.enter_personality(tid, call), leave: |d, it| d.leave_personality(it), ..PLAIN },
-        H::SchedSetaffinity => Steps { enter: |d, tid, call| d.enter_setaffinity(tid, call), ..PLAIN },
-        H::SchedGetaffinity => Steps { leave: |d, it| d.leave_getaffinity(it), ..PLAIN },
-        H::Getrlimit | H::Setrlimit | H::Prlimit => Steps { enter: |d, tid, call| d.enter_limit(tid, call), leave: |d, it| d.leave_limit(it), failed: |d, it| d.fail_limit(it), ..PLAIN },
-        H::ProcessVmWritev => Steps { enter: Domain::enter_process_vm_writev, leave: |d, it| d.leave_process_vm_writev(it), ..PLAIN },
+        H::ArchPrctl => Steps { enter: |domain, tid, call| domain.enter_arch_prctl(tid, call), ..PLAIN },
+        H::Prctl => Steps { enter: |domain, tid, call| domain.enter_prctl(tid, call), ..PLAIN },
+        H::Seccomp => Steps { enter: |domain, tid, call| domain.enter_seccomp(tid, call), ..PLAIN },
+        H::Personality => Steps { enter: |domain, tid, call| domain.enter_personality(tid, call), leave: |domain, it| domain.leave_personality(it), ..PLAIN },
+        H::SchedSetaffinity => Steps { enter: |domain, tid, call| domain.enter_setaffinity(tid, call), ..PLAIN },
+        H::SchedGetaffinity => Steps { leave: |domain, it| domain.leave_getaffinity(it), ..PLAIN },
+        H::Getrlimit | H::Setrlimit | H::Prlimit => Steps { enter: |domain, tid, call| domain.enter_limit(tid, call), leave: |domain, it| domain.leave_limit(it), failed: |domain, it| domain.fail_limit(it), ..PLAIN },
+        H::ProcessVmWritev => Steps { enter: Domain::enter_process_vm_writev, leave: |domain, it| domain.leave_process_vm_writev(it), ..PLAIN },
 
         H::Open => Steps { touches: Touches::Opened, enter: Domain::enter_open, leave: Domain::leave_open, ..PLAIN },
         H::Truncate | H::Ftruncate => LENGTH,
         H::Fallocate => Steps { touches: Touches::Fallocated, leave: Domain::leave_fallocate, ..LENGTH },
-        H::MemfdCreate => Steps { enter: |d, tid, call| d.enter_memfd(tid, call), ..PLAIN },
-        H::Send => Steps { enter: |d, tid, call| d.enter_send(tid, call), ..PLAIN },
+        H::MemfdCreate => Steps { enter: |domain, tid, call| domain.enter_memfd(tid, call), ..PLAIN },
+        H::Send => Steps { enter: |domain, tid, call| domain.enter_send(tid, call), ..PLAIN },
         H::Write | H::Writev | H::Pwrite64 | H::Pwritev | H::Pwritev2 => WRITE,
         H::Sendfile | H::CopyFileRange => COPY,
         H::Splice | H::Tee | H::Vmsplice => TRANSFER,
-        H::Ioctl => Steps { touches: Touches::Cloned, enter: |d, tid, call| Ok(d.enter_ioctl(tid, call)), leave: Domain::leave_ioctl, ..PLAIN },
+        H::Ioctl => Steps { touches: Touches::Cloned, enter: |domain, tid, call| Ok(domain.enter_ioctl(tid, call)), leave: Domain::leave_ioctl, ..PLAIN },
 
-        H::SigReturn => Steps { leave: |d, it| d.leave_sigreturn(it), returns_anything: true, ..PLAIN },
-        H::RtSigqueueinfo | H::PidfdSendSignal => Steps { leave: |d, it| { d.leave_queue(it.args()[1], Addr(it.args()[2])); Ok(()) }, ..PLAIN },
-        H::RtTgsigqueueinfo => Steps { leave: |d, it| { d.leave_queue(it.args()[2], Addr(it.args()[3])); Ok(()) }, ..PLAIN },
-        H::Ptrace => Steps { enter: |d, tid, call| d.enter_ptrace(tid, call), ..PLAIN },
-        H::Wait => Steps { enter: |d, tid, call| d.enter_wait(tid, call), failed: |d, it| d.fail_wait(it), ..PLAIN },
+        H::SigReturn => Steps { leave: |domain, it| domain.leave_sigreturn(it), returns_anything: true, ..PLAIN },
+        H::RtSigqueueinfo | H::PidfdSendSignal => Steps { leave: |domain, it| { domain.leave_queue(it.args()[1], Addr(it.args()[2])); Ok(()) }, ..PLAIN },
+        H::RtTgsigqueueinfo => Steps { leave: |domain, it| { domain.leave_queue(it.args()[2], Addr(it.args()[3])); Ok(()) }, ..PLAIN },
+        H::Ptrace => Steps { enter: |domain, tid, call| domain.enter_ptrace(tid, call), ..PLAIN },
+        H::Wait => Steps { enter: |domain, tid, call| domain.enter_wait(tid, call), failed: |domain, it| domain.fail_wait(it), ..PLAIN },
         // What is special about these is not done at their two ends: their signals come like others, and the
         // kernel restarts by itself.
         H::SigAction | H::Kill | H::Tkill | H::Tgkill | H::RestartSyscall | H::ProcessVmReadv => PLAIN,
@@ -133,15 +141,15 @@ const CLONE_VFORK: u64 = libc::CLONE_VFORK as u64;
 #[rustfmt::skip]
 pub fn learned(nr: u64) -> Option<Leave> {
     Some(match nr.cast_signed() {
-        libc::SYS_getppid => |d, it| d.show_parent(it),
-        libc::SYS_setpriority => |d, it| d.learn_priority(it),
-        libc::SYS_chdir | libc::SYS_fchdir => |d, it| { if it.result == 0 { d.show_folder(it.tid); } Ok(()) },
-        libc::SYS_setns => |d, it| { if it.result == 0 { d.session.expect_namespaces(); } Ok(()) },
-        libc::SYS_setitimer | libc::SYS_alarm | libc::SYS_timer_create => |d, _| { d.checkpoints.note_timer(); Ok(()) },
-        libc::SYS_sigaltstack => |d, it| { d.task(it.tid)?.alt_stack = None; Ok(()) },
-        libc::SYS_unshare => |d, it| d.learn_unshare(it),
-        libc::SYS_setrlimit => |d, it| d.learn_limit(it),
-        libc::SYS_prlimit64 => |d, it| d.learn_limit_of(it),
+        libc::SYS_getppid => |domain, it| domain.show_parent(it),
+        libc::SYS_setpriority => |domain, it| domain.learn_priority(it),
+        libc::SYS_chdir | libc::SYS_fchdir => |domain, it| { if it.result == 0 { domain.show_folder(it.tid); } Ok(()) },
+        libc::SYS_setns => |domain, it| { if it.result == 0 { domain.session.expect_namespaces(); } Ok(()) },
+        libc::SYS_setitimer | libc::SYS_alarm | libc::SYS_timer_create => |domain, _| { domain.checkpoints.note_timer(); Ok(()) },
+        libc::SYS_sigaltstack => |domain, it| { domain.task(it.tid)?.alt_stack = None; Ok(()) },
+        libc::SYS_unshare => |domain, it| domain.learn_unshare(it),
+        libc::SYS_setrlimit => |domain, it| domain.learn_limit(it),
+        libc::SYS_prlimit64 => |domain, it| domain.learn_limit_of(it),
         _ => return None,
     })
 }

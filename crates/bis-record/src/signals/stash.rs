@@ -45,7 +45,7 @@ impl Crew {
         let timers =
             task.stash.iter().filter(|info| info.is_of_timer() && !is_of_instructions(info.signal()));
         let timers = timers.fold(0, |mask, info| mask | bit(info.signal()));
-        if timers == 0 || task.counter.is_some() || task.hushed.is_some() {
+        if timers == 0 || task.hushed.is_some() {
             return Ok(());
         }
         let mask = self.stopped(tid)?.sigmask()?;
