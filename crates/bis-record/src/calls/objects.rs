@@ -79,6 +79,11 @@ pub(super) struct Resized {
     len: u64,
 }
 
+/// A file that is mapped shared, to be read back.
+fn open_object(path: &Path) -> Result<File> {
+    File::open(path).map_err(|source| RecordError::Os { what: "open a file that is mapped shared", source })
+}
+
 impl Domain {
     /// At the exit: the object that the call has changed. If it became one while the call was made, it is
     /// borrowed now, and what is read back from it is what it shows now.
@@ -126,7 +131,7 @@ impl Domain {
         let Some((target, path)) = self.target_of(tid, call.nr, args) else { return Ok(()) };
         let Some(object) = self.changed_at(tid, &path, call)? else { return Ok(()) };
         let start = self.start_of(tid, &target, args, written, outcome)?;
-        let file = Recorder::open_object(&path)?;
+        let file = open_object(&path)?;
         self.recorder().read_back(tid, call, &file, object, start..start + written, outcome)
     }
 
@@ -151,7 +156,7 @@ impl Domain {
             return Ok(());
         }
         let (start, end) = fallocated(it.args());
-        let file = Recorder::open_object(&path)?;
+        let file = open_object(&path)?;
         self.recorder().clear_and_read_back(it.tid, it.call, &file, object, start..end.min(len), it.outcome)
     }
 
@@ -162,7 +167,7 @@ impl Domain {
         let Some((start, end)) = self.cloned_to(args) else { return Ok(()) };
         let path = proc::fd(tid, Fd::of_arg(args[0]));
         let Some(object) = self.changed_at(tid, &path, call)? else { return Ok(()) };
-        let file = Recorder::open_object(&path)?;
+        let file = open_object(&path)?;
         let len = file.metadata().map(|meta| meta.st_size());
         let len =
             len.map_err(|source| RecordError::Os { what: "look at a file that is mapped shared", source })?;
@@ -252,12 +257,6 @@ impl Recorder<'_> {
             offset += len;
         }
         Ok(())
-    }
-
-    /// A file that is mapped shared, to be read back.
-    fn open_object(path: &Path) -> Result<File> {
-        File::open(path)
-            .map_err(|source| RecordError::Os { what: "open a file that is mapped shared", source })
     }
 
     /// Like [`Recorder::read_back`], where most of the file may be holes.

@@ -11,6 +11,10 @@ use bis_tracee::checksum;
 use super::args::buffers;
 use crate::{calls::Entry, crew::Crew, domain::Domain, error::Result, task::InCall};
 
+fn is_vector(nr: u64) -> bool {
+    [libc::SYS_writev, libc::SYS_pwritev, libc::SYS_pwritev2].contains(&nr.cast_signed())
+}
+
 impl Domain {
     /// Before a write: if it goes to standard output or error, nobody else may write there until it is known
     /// how much was written.
@@ -29,10 +33,6 @@ impl Domain {
 }
 
 impl Crew {
-    fn is_vector(nr: u64) -> bool {
-        [libc::SYS_writev, libc::SYS_pwritev, libc::SYS_pwritev2].contains(&nr.cast_signed())
-    }
-
     /// After a call that took the lock of a stream: says what went out, and lets others write.
     pub fn echoed(
         &mut self,
@@ -46,7 +46,7 @@ impl Crew {
         if let Ok(len) = u64::try_from(result)
             && len > 0
         {
-            let ranges = buffers(&self.memory, Self::is_vector(call.nr), call.entry.args(), len);
+            let ranges = buffers(&self.memory, is_vector(call.nr), call.entry.args(), len);
             let sum = checksum::sum_in_a_row(|addr, len| self.memory.read_upto(addr, len), &ranges);
             outcome.echo = Some(Echo { stream, ranges, sum });
             done = self.session.writer.meta(&Meta::Echo { seq, domain: self.id, stream, len });

@@ -74,6 +74,29 @@ fn map_over(
 /// A range of memory (first address, end) whose content an event has to say.
 pub type Shown = (Addr, Addr);
 
+/// Moves what in replay are several mappings, and cuts off what is too long. What a view grows by is not
+/// here.
+fn move_pieces(by: &Move, sources: &[View], outcome: &mut Outcome) {
+    let old_end = by.addr + by.old_len;
+    let end = by.addr + by.old_len.min(by.new_len);
+    let mut bounds: Vec<Addr> = sources.iter().flat_map(|view| [view.start, view.end]).collect();
+    bounds.extend([by.addr, end]);
+    bounds.retain(|bound| *bound <= end);
+    bounds.sort_unstable();
+    bounds.dedup();
+    let more = by.new_len.saturating_sub(by.old_len);
+    let more = if sources.iter().any(|view| view.end == old_end) { 0 } else { more };
+    for pair in bounds.windows(2) {
+        let more = if pair[1] == old_end { more } else { 0 };
+        if by.new_addr != by.addr || more != 0 {
+            outcome.effects.push(by.effect(pair[0], pair[1], more));
+        }
+    }
+    if by.new_len < by.old_len && !by.keep {
+        outcome.effects.push(Effect::Unmap { addr: end, len: old_end - end });
+    }
+}
+
 impl Recorder<'_> {
     /// The same at the exit of a call, in as many events as it takes.
     pub(crate) fn show_in_pieces(
@@ -157,7 +180,7 @@ impl Process {
             outcome.effects.push(Effect::Remap { addr, old_len, new_addr, new_len, keep });
         } else {
             sources.sort_by_key(|view| view.start);
-            Crew::move_pieces(by, &sources, outcome);
+            move_pieces(by, &sources, outcome);
         }
         let (mut moved, mut grown) = (Vec::new(), None);
         for view in &sources {
@@ -270,29 +293,6 @@ impl Process {
 }
 
 impl Crew {
-    /// Moves what in replay are several mappings, and cuts off what is too long. What a view grows by is not
-    /// here.
-    fn move_pieces(by: &Move, sources: &[View], outcome: &mut Outcome) {
-        let old_end = by.addr + by.old_len;
-        let end = by.addr + by.old_len.min(by.new_len);
-        let mut bounds: Vec<Addr> = sources.iter().flat_map(|view| [view.start, view.end]).collect();
-        bounds.extend([by.addr, end]);
-        bounds.retain(|bound| *bound <= end);
-        bounds.sort_unstable();
-        bounds.dedup();
-        let more = by.new_len.saturating_sub(by.old_len);
-        let more = if sources.iter().any(|view| view.end == old_end) { 0 } else { more };
-        for pair in bounds.windows(2) {
-            let more = if pair[1] == old_end { more } else { 0 };
-            if by.new_addr != by.addr || more != 0 {
-                outcome.effects.push(by.effect(pair[0], pair[1], more));
-            }
-        }
-        if by.new_len < by.old_len && !by.keep {
-            outcome.effects.push(Effect::Unmap { addr: end, len: old_end - end });
-        }
-    }
-
     /// A range of a view, up to the file's end, shows what it shows now, whatever it shows in replay. Where
     /// it is large it begins there with zeros, and only what is the process's own or there in the file is
     /// `shown`.
