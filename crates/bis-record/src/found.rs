@@ -373,7 +373,7 @@ impl Process {
         self.space.patches_mut().avoid(avoided.into_iter().collect());
         let executable = proc::executable(pid).unwrap_or_default();
         let folder = proc::link(pid, "cwd").unwrap_or_default();
-        with_slot(self, pid, |domain, slot| domain.begin_hooks(slot, (&executable, &folder), outcome))?;
+        with_slot(self, pid, |process, slot| process.begin_hooks(slot, (&executable, &folder), outcome))?;
         self.patch_image(pid, (mappings, &[]), outcome)?;
         self.patch_vdso(pid, vdso, outcome)
     }
@@ -383,12 +383,12 @@ impl Process {
     fn tell_threads(&mut self, pid: Tid, outcome: &mut Outcome) -> Result<()> {
         let tids: Vec<Tid> = self.tasks.keys().copied().collect();
         for tid in tids {
-            let (regs, xstate) = with_slot(self, tid, |domain, slot| {
+            let (regs, xstate) = with_slot(self, tid, |process, slot| {
                 let Some(stopped) = slot else {
                     return Err(RecordError::Bug { tid, what: "lost while its image was made".into() });
                 };
                 let regs = stopped.regs()?;
-                let rip = domain.space.patched_rip(regs.ip()).0;
+                let rip = process.space.patched_rip(regs.ip()).0;
                 if rip != regs.rip {
                     stopped.set_regs(&Registers { rip, ..regs })?;
                 }

@@ -252,8 +252,8 @@ impl Domain {
 impl Recorder<'_> {
     /// Before `next` does anything: whatever call another task is in has been entered.
     fn settle(&mut self, next: Option<Tid>) -> Result<()> {
-        let pending = |tid: &Tid, domain: &Recorder| {
-            let call = domain.tasks.get(tid).and_then(|task| task.call.as_ref());
+        let pending = |tid: &Tid, recorder: &Recorder| {
+            let call = recorder.tasks.get(tid).and_then(|task| task.call.as_ref());
             Some(*tid) != next && call.is_some_and(|call| !call.entered && !call.silent)
         };
         if self.tasks.len() > 1 {

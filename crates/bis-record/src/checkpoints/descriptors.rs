@@ -103,8 +103,8 @@ impl Process {
         let is_output = |fd: &Fd| self.session.stdio.which(tid, *fd).is_some();
         let output: BTreeSet<Fd> = then.0.keys().copied().filter(is_output).collect();
         let mut remarks = Vec::new();
-        with_slot(self, tid, |domain, slot| {
-            let memory = &domain.memory;
+        with_slot(self, tid, |process, slot| {
+            let memory = &process.memory;
             let mut remote = Remote::new(slot)?;
             restore(&mut remote, memory, (shadow, buffer.0), (&now, then), &output, &mut remarks)?;
             remote.finish()?;

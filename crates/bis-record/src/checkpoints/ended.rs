@@ -142,8 +142,8 @@ impl Domain {
 impl Recorder<'_> {
     /// Ends those threads that no checkpoint has any more.
     pub(super) fn end_unknown(&mut self) -> Result<()> {
-        let known = |tid: Tid, domain: &Recorder| {
-            domain.checkpoints.by_handle.values().any(|checkpoint| checkpoint.tasks.contains_key(&tid))
+        let known = |tid: Tid, recorder: &Recorder| {
+            recorder.checkpoints.by_handle.values().any(|checkpoint| checkpoint.tasks.contains_key(&tid))
         };
         let unknown: Vec<Tid> =
             self.checkpoints.ended.keys().copied().filter(|tid| !known(*tid, self)).collect();

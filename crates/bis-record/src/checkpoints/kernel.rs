@@ -137,9 +137,9 @@ impl Process {
         loop {
             match self.space.scratch_mut().block(tid, LEN) {
                 Room::At(base) => return Ok(Some(base.0)),
-                Room::Map(base, len) => {
-                    with_slot(self, tid, |domain, slot| domain.space.scratch_mut().map(slot, tid, base, len))?
-                }
+                Room::Map(base, len) => with_slot(self, tid, |process, slot| {
+                    process.space.scratch_mut().map(slot, tid, base, len)
+                })?,
                 Room::None => return Ok(None),
             }
         }

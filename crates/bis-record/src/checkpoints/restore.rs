@@ -391,8 +391,8 @@ impl Recorder<'_> {
         if let Some((rooms, mut each)) = self.rooms_of_both(tid, shadow)? {
             self.session.cores.unpin(shadow.pid());
             for run in in_runs(parts, cores as u64 * RUN) {
-                let writes = with_slot(self, tid, |domain, slot| {
-                    let (sides, mut of_shadow) = (source.sides(&domain.memory)?, shadow.slot());
+                let writes = with_slot(self, tid, |recorder, slot| {
+                    let (sides, mut of_shadow) = (source.sides(&recorder.memory)?, shadow.slot());
                     let (mut remote, mut shadow) = (Remote::new(slot)?, Remote::new(&mut of_shadow)?);
                     let both = (&mut remote, &mut shadow);
                     let writes = sides.restore_by_both(run, both, &mut each, own, buffers, unpin)?;
@@ -411,8 +411,8 @@ impl Recorder<'_> {
             return Ok(false);
         };
         for run in in_runs(parts, cores as u64 * RUN) {
-            let writes = with_slot(self, tid, |domain, slot| {
-                let sides = source.sides(&domain.memory)?;
+            let writes = with_slot(self, tid, |recorder, slot| {
+                let sides = source.sides(&recorder.memory)?;
                 let mut remote = Remote::new(slot)?;
                 let writes = sides.restore_by_itself(run, (&mut remote, &rooms), own, buffers, unpin)?;
                 remote.finish()?;
@@ -445,8 +445,8 @@ impl Process {
 
     /// Rooms that a shadow has mapped as well as the process; none where they cannot.
     fn rooms_of_both(&mut self, tid: Tid, shadow: &Shadow) -> Result<Option<(Rooms, [Room; ROOMS_OF_BOTH])>> {
-        let made = with_slot(self, tid, |domain, slot| {
-            let Some(hooks) = &domain.hooks else { return Ok(None) };
+        let made = with_slot(self, tid, |process, slot| {
+            let Some(hooks) = &process.hooks else { return Ok(None) };
             let mut of_shadow = shadow.slot();
             let (mut remote, mut copy) = (Remote::new(slot)?, Remote::new(&mut of_shadow)?);
             let made = Rooms::of_both(&hooks.area, (&mut remote, &mut copy), ROOMS_OF_BOTH as u64)?;

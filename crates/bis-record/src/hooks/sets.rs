@@ -188,8 +188,8 @@ impl Process {
     ) -> Result<bool> {
         let PatchedFile { patched, file, path, text_len, trampolines_len, .. } = kept;
         let pieces = [(range.start, *text_len, 0, false), (key.at, *trampolines_len, *text_len, false)];
-        let is_mapped = with_slot(self, tid, |domain, slot| {
-            Ok(map_pieces(slot, &domain.memory, (file, path), &pieces)?)
+        let is_mapped = with_slot(self, tid, |process, slot| {
+            Ok(map_pieces(slot, &process.memory, (file, path), &pieces)?)
         })?;
         if !is_mapped {
             tracing::debug!(path = %path.display(), "a patched text could not be mapped");

@@ -142,6 +142,10 @@ impl Domain {
                 Stop::Inside | Stop::Tick => step.is_multiple_of(LOOK_EVERY) && self.has_reason_to_pause(tid),
             };
             self.task(tid)?.report = None;
+            if step.is_multiple_of(LOOK_EVERY) {
+                // It has come on; and a signal that it is given now must find its own mask.
+                self.unhush(tid)?;
+            }
             let rip = self.stopped(tid)?.regs()?.ip();
             if is_due && !self.space.is_in_hooks(rip) && self.interrupted(tid)? {
                 return Ok(());

@@ -172,8 +172,8 @@ impl Crew {
             Err(error) => return Ok(Err(error)),
         };
         let pid = self.task(tid)?.pid;
-        with_slot(self, tid, |domain, slot| {
-            let (image, channel, file) = match make_descriptors(slot, pid, &domain.memory)? {
+        with_slot(self, tid, |crew, slot| {
+            let (image, channel, file) = match make_descriptors(slot, pid, &crew.memory)? {
                 Ok(made) => made,
                 Err(error) => return Ok(Err(error)),
             };
