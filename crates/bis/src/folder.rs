@@ -224,7 +224,17 @@ pub fn list(traces: &Path) -> Result<Vec<PathBuf>> {
 
 /// Held while a trace is being recorded; the kernel lets go of it when the recorder is gone, however it went.
 #[derive(Debug)]
-pub struct Recording(#[expect(dead_code, reason = "it is held, not used")] Option<File>);
+pub struct Recording(Option<File>);
+
+impl Drop for Recording {
+    /// A process that the recorder has just forked shares the lock until it has closed or executed something,
+    /// so closing the file here would not let go of it.
+    fn drop(&mut self) {
+        if let Some(file) = &self.0 {
+            let _ = flock(file, FlockOperation::Unlock);
+        }
+    }
+}
 
 /// Marks a trace as being recorded. A filesystem without locks gives no mark, which only `ls` and `rm` miss.
 pub fn mark_recording(path: &Path) -> Recording {
@@ -291,7 +301,10 @@ mod tests {
         assert!(!is_recording(folder.path()));
         let mark = mark_recording(folder.path());
         assert!(is_recording(folder.path()));
+        // As a process that was forked meanwhile has it.
+        let shared = mark.0.as_ref().unwrap().try_clone().unwrap();
         drop(mark);
         assert!(!is_recording(folder.path()));
+        drop(shared);
     }
 }
