@@ -94,6 +94,7 @@ impl Domain {
         let pid = self.task(tid)?.pid;
         self.stops_in_hook(tid)?;
         self.resume(tid, Resume::Listen)?;
+        self.hear_of_tracer_again(tid)?;
         // Say that the terminal's user pressed ^Z: the shell waits for us to stop, too.
         if tid == pid && self.session.is_root(pid) {
             ours::stop_with(pid, signal);

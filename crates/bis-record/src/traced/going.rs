@@ -44,7 +44,9 @@ impl Domain {
         }
         self.make_changes(tid, held, &stop)?;
         match held {
-            Held::Report(Status::GroupStop(_)) if mode != Mode::Listen && mode != Mode::Detached => {
+            Held::Report(Status::GroupStop(_))
+                if stop.kind == Kind::Group && mode != Mode::Listen && mode != Mode::Detached =>
+            {
                 self.task(tid)?.standing.go_on();
             }
             Held::Report(status) => {

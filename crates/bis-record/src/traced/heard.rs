@@ -34,6 +34,13 @@ impl Crew {
         Ok(())
     }
 
+    /// A task listens now. If its tracer has asked it to stop before it did, the kernel asks it only now: a
+    /// request to a task that stands in a stop is kept for when it runs.
+    pub fn hear_of_tracer_again(&mut self, tid: Tid) -> Result<()> {
+        let is_asked = self.session.traced.with_live(tid, |it| it.is_asked);
+        if is_asked == Some(true) { self.ask_to_stop(tid) } else { Ok(()) }
+    }
+
     fn ask_to_stop(&mut self, tid: Tid) -> Result<()> {
         let task = self.task(tid)?;
         match &task.handle {

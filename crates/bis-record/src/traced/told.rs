@@ -145,18 +145,28 @@ impl Domain {
     /// Its tracer has asked a task to stop that is in a call, and hears of calls: the call comes back, to be
     /// made again later, and that is the stop. True: it holds.
     fn tell_interrupted(&mut self, tid: Tid) -> Result<bool> {
+        let is_asked = self.session.traced.with_live(tid, |it| it.is_asked);
+        if is_asked != Some(true) || !self.tell_comes_back(tid, Status::Trap)? {
+            return Ok(false);
+        }
+        self.session.traced.with_live(tid, |it| it.is_asked = false);
+        Ok(true)
+    }
+
+    /// A task stops with this report in the middle of a call, which the kernel makes again later: the tracer
+    /// that hears of calls is told that it comes back, if it was told of the entry. True: the task holds
+    /// for that.
+    fn tell_comes_back(&mut self, tid: Tid, status: Status) -> Result<bool> {
         let Some(nr) = self.task(tid)?.call.as_ref().map(|call| call.nr) else { return Ok(false) };
         let told = self.session.traced.with_live(tid, |it| {
             let is_exit = it.mode == Mode::Syscall && it.entered.is_some() && !it.is_exit_told;
-            // Its entry is told anew.
-            it.is_exit_told |= it.is_asked;
+            // The entry is told anew when the call is made again.
+            it.is_exit_told = true;
             let good = if it.wants(libc::PTRACE_O_TRACESYSGOOD) { SYSGOOD } else { 0 };
-            let is_it = it.is_asked && is_exit;
-            it.is_asked &= !is_it;
-            is_it.then_some(status_of(libc::SIGTRAP | good, 0))
+            is_exit.then_some(status_of(libc::SIGTRAP | good, 0))
         });
-        let Some(status) = told.flatten() else { return Ok(false) };
-        self.hold(tid, Held::Report(Status::Trap), Kind::Exit { nr }, status, 2)?;
+        let Some(wait_status) = told.flatten() else { return Ok(false) };
+        self.hold(tid, Held::Report(status), Kind::Exit { nr }, wait_status, 2)?;
         Ok(true)
     }
 
@@ -165,11 +175,15 @@ impl Domain {
             return Ok(Told::Decided(decided));
         }
         let seized = self.session.traced.with_live(tid, |it| {
-            it.is_asked = false;
-            // Who listens has heard of it.
-            (it.mode != Mode::Listen).then_some(it.is_seized)
+            // A tracer whose tracee listens has heard of the stop, and hears of it again if it asks.
+            let is_news = it.mode != Mode::Listen || it.is_asked;
+            is_news.then_some(it.is_seized)
         });
         let Some(is_seized) = seized.flatten() else { return Ok(Told::Nobody) };
+        if self.tell_comes_back(tid, Status::GroupStop(signal))? {
+            return Ok(Told::Holds);
+        }
+        self.session.traced.with_live(tid, |it| it.is_asked = false);
         self.stops_in_hook(tid)?;
         let event = if is_seized { EVENT_STOP } else { 0 };
         let held = Held::Report(Status::GroupStop(signal));
