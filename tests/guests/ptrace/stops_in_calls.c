@@ -46,19 +46,24 @@ static void see_calls(pid_t tid) {
   }
 }
 
-// What a task that is to stop with its process says, up to the stop itself. How many exits of calls.
-static int comes_to_stop(pid_t tid, bool *gets_signal) {
-  int exits = 0;
+// A task in a call is to stop with its process: goes on with it up to the stop itself, in front of which it has
+// come back from its call. Whether it was the one that got the signal.
+static bool comes_to_stop(pid_t tid) {
+  bool in_call = true, gets_signal = false;
   for (;;) {
     int stop = stop_of(tid);
-    if (stop == (stopped | SIGSTOP)) return exits;
+    if (stop == (stopped | SIGSTOP)) {
+      CHECK(!in_call);
+      return gets_signal;
+    }
     if (stop == SIGSTOP) {
-      *gets_signal = true;
+      CHECK(!in_call);
+      gets_signal = true;
       go_on(tid, SIGSTOP);
     } else {
       CHECK(stop == (SIGTRAP | 0x80));
-      CHECK(op_of(tid) == EXIT);
-      exits++;
+      CHECK(op_of(tid) == (in_call ? EXIT : ENTRY));
+      in_call = !in_call;
       go_on(tid, 0);
     }
   }
@@ -116,14 +121,11 @@ int main(void) {
     CHECK(stop_of(tids[i]) == (SIGTRAP | 0x80) && op_of(tids[i]) == ENTRY);
     go_on(tids[i], 0);
   }
-  CHECK(kill(pid, SIGSTOP) == 0);
-  bool gets_signal = false;
+  CHECK(syscall(SYS_tgkill, pid, tids[0], SIGSTOP) == 0);
   for (int i = 0; i < 2; i++) {
-    int exits = comes_to_stop(tids[i], &gets_signal);
-    CHECK(exits == 1);
+    CHECK(comes_to_stop(tids[i]) == (i == 0));
     CHECK(ptrace(PTRACE_LISTEN, tids[i], 0, 0) == 0);
   }
-  CHECK(gets_signal);
   for (int i = 0; i < 2; i++) {
     CHECK(ptrace(PTRACE_INTERRUPT, tids[i], 0, 0) == 0);
     CHECK(stop_of(tids[i]) == (stopped | SIGSTOP));
