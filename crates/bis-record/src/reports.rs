@@ -104,7 +104,12 @@ impl Domain {
 
     /// The task has stopped for the signal of a trap.
     pub fn trap(&mut self, tid: Tid) -> Result<()> {
-        if self.trap_for_guide(tid)? || self.count_trap(tid)? || self.catch(tid)? || self.tell_step(tid)? {
+        if self.trap_for_guide(tid)?
+            || self.count_trap(tid)?
+            || self.catch(tid)?
+            || self.tell_step(tid)?
+            || self.tell_touch(tid)?
+        {
             Ok(())
         } else {
             self.signal_stop(tid, Signal::TRAP)

@@ -29,7 +29,9 @@ use bis_trace::{
     ours::Ours,
     types::{Addr, DomainId, EventSeq, NARROW_TABLE, Registers, Signal, StandardStream, Tid},
 };
-use bis_tracee::{Running, Status, Stopped, address_limit::Limit, proc, siginfo::SigInfo};
+use bis_tracee::{
+    Running, Status, Stopped, address_limit::Limit, debug::DebugRegisters, proc, siginfo::SigInfo,
+};
 
 use crate::{
     calls::{Held, left_out::StandIn},
@@ -315,6 +317,8 @@ pub struct Task {
     pub in_front: Option<Registers>,
     /// We have asked it to stop, and it has not stopped for that yet.
     pub is_asked: bool,
+    /// What its tracer watches, while that is in its debug registers.
+    pub watches: DebugRegisters,
     /// To be given to the task when it is resumed.
     pub inject: Option<Signal>,
     /// The address that the kernel clears at the task's end (set_tid_address), or 0.
@@ -373,6 +377,7 @@ impl Task {
             has_gone_on: false,
             in_front: None,
             is_asked: false,
+            watches: DebugRegisters::default(),
             interrupts: None,
             own_fds: false,
             expect_signal: None,

@@ -56,6 +56,31 @@ impl Watch {
         len << 2 | access
     }
 
+    /// What these addresses and this DR7 of somebody else's watch, in the registers' order; none: the kernel
+    /// would take them for invalid.
+    pub fn of_control(addrs: [u64; COUNT], control: u64) -> Option<[Option<Watch>; COUNT]> {
+        let mut watches = [None; COUNT];
+        for (index, (place, addr)) in watches.iter_mut().zip(addrs).enumerate() {
+            if control >> (2 * index) & 3 == 0 {
+                continue;
+            }
+            let bits = control >> (16 + 4 * index);
+            let access = match bits & 3 {
+                0 => Access::Execute,
+                1 => Access::Write,
+                3 => Access::Any,
+                _ => return None,
+            };
+            let len = [1, 2, 8, 4][usize::from(bits >> 2 & 1 != 0) + 2 * usize::from(bits >> 3 & 1 != 0)];
+            let is_whole = access != Access::Execute || len == 1;
+            if !addr.is_multiple_of(len.into()) || !is_whole {
+                return None;
+            }
+            *place = Some(Watch { addr: Addr(addr), len, access });
+        }
+        Some(watches)
+    }
+
     /// The fewest watches that cover these bytes and no others: each is aligned to its length.
     pub fn cover(addr: Addr, len: u64, access: Access) -> Vec<Watch> {
         let end = addr.saturating_add(len);
@@ -76,6 +101,11 @@ impl Watch {
 pub struct Triggered(u8);
 
 impl Triggered {
+    /// As the lowest bits of DR6.
+    pub fn bits(self) -> u8 {
+        self.0
+    }
+
     pub fn any(self) -> bool {
         self.0 != 0
     }
@@ -176,5 +206,23 @@ mod tests {
         assert_eq!(control(2, Access::Write), 0b0101);
         assert_eq!(control(4, Access::Any), 0b1111);
         assert_eq!(control(8, Access::Any), 0b1011);
+    }
+
+    #[test]
+    fn what_is_written_to_registers_is_read_from_them() {
+        for (index, len) in [1, 2, 4, 8].into_iter().enumerate() {
+            for access in [Access::Write, Access::Any] {
+                let watch = Watch { addr: Addr(0x1008), len, access };
+                let control = 1 << (2 * index) | watch.control() << (16 + 4 * index);
+                let mut wanted = [None; COUNT];
+                wanted[index] = Some(watch);
+                assert_eq!(Watch::of_control([0x1008; COUNT], control), Some(wanted));
+            }
+        }
+        assert_eq!(Watch::of_control([1; COUNT], 0), Some([None; COUNT]));
+        // Not aligned; a port; an instruction of two bytes.
+        for bits in [0b0101, 0b0010, 0b0100] {
+            assert_eq!(Watch::of_control([1; COUNT], 1 | bits << 16), None);
+        }
     }
 }

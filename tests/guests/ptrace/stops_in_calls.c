@@ -1,7 +1,7 @@
-// A tracer that hears of calls (as strace -p does) and a process that is stopped in the middle of one: attached to
-// after its stop, the call is entered anew when it goes on; stopped while it is traced, the call comes back
-// first, in a thread that only shares the stop, too; and a tracee that is left stopped (PTRACE_LISTEN) stops
-// again when it is asked to.
+// A tracer that hears of calls (as strace -p does) and a process that is stopped in the middle of one:
+// attached to after its stop, the call is entered anew when it goes on; stopped while it is traced, the call
+// comes back first, in a thread that only shares the stop, too; and a tracee that is left stopped
+// (PTRACE_LISTEN) stops again when it is asked to.
 #include "../guest.h"
 #include <sys/ptrace.h>
 
@@ -46,8 +46,8 @@ static void see_calls(pid_t tid) {
   }
 }
 
-// A task in a call is to stop with its process: goes on with it up to the stop itself, in front of which it has
-// come back from its call. Whether it was the one that got the signal.
+// A task in a call is to stop with its process: goes on with it up to the stop itself, in front of which it
+// has come back from its call. Whether it was the one that got the signal.
 static bool comes_to_stop(pid_t tid) {
   bool in_call = true, gets_signal = false;
   for (;;) {

@@ -85,6 +85,7 @@ impl Domain {
             && !task.standing.is_in_hook()
             && task.inject.is_none()
             && task.expect_signal.is_none()
+            && !self.session.traced.is_watched(tid)
             && !stops;
         let is_wanted = !task.stash.is_empty() || others && !task.standing.is_midway();
         if !is_plain || !is_wanted || !chaos.ambushes(task.ambush.is_some()) {

@@ -53,6 +53,10 @@ impl Domain {
                     Err(error) => return Err(error),
                 }
             }
+            match self.put_watches_in(tid) {
+                Err(error) if error.is_death_of(tid) => return self.await_end(tid),
+                other => other?,
+            }
             self.resume(tid, how)?;
             return self.wait_and_watch(tid);
         }
@@ -124,6 +128,7 @@ impl Domain {
         self.prepare(tid);
         for step in 1u32.. {
             let how = self.with_source(tid, |source, stopped, memory| source.resume(stopped, memory))?;
+            self.put_watches_in(tid)?;
             self.resume(tid, how)?;
             self.wait_for_report(tid)?;
             let Some(status) = self.task(tid)?.report else { return Ok(()) };

@@ -242,6 +242,7 @@ impl Recorder<'_> {
             Handle::Stopped(_) | Handle::Taken => Handle::Stopped(Stopped::adopt(tid)),
         };
         self.take_points_out(tid);
+        self.take_watches_out(tid);
     }
 }
 

@@ -13,6 +13,7 @@ use bis_trace::{
     event::MemWrite,
     types::{Addr, DomainId, Registers, Signal, Tid},
 };
+use bis_tracee::debug::{self, Watch};
 
 /// As a tracee goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -73,6 +74,35 @@ pub enum Due {
     Begun,
 }
 
+/// The debug registers that a tracer has set in a tracee.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DebugState {
+    pub addrs: [u64; debug::COUNT],
+    /// What the last debug exception was (DR6).
+    pub status: u64,
+    /// DR7.
+    pub control: u64,
+    /// What they watch.
+    pub watches: [Option<Watch>; debug::COUNT],
+    /// The tracee has touched what is watched, and its tracer has not heard of it yet.
+    pub is_due: bool,
+}
+
+impl DebugState {
+    pub fn is_used(&self) -> bool {
+        self.watches.iter().any(Option::is_some)
+    }
+
+    /// These addresses and this control instead. False: they are not valid.
+    pub fn set(&mut self, addrs: [u64; debug::COUNT], control: u64) -> bool {
+        let watches = Watch::of_control(addrs, control);
+        if let Some(watches) = watches {
+            *self = DebugState { addrs, control, watches, ..*self };
+        }
+        watches.is_some()
+    }
+}
+
 /// A tracee that holds, as its tracer sees it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Stop {
@@ -85,6 +115,8 @@ pub struct Stop {
     pub xstate: Vec<u8>,
     pub sigmask: u64,
     pub siginfo: [u8; 128],
+    /// The descriptors of thread-local storage that 32-bit programs have.
+    pub segments: Vec<[u8; 16]>,
     /// What the tracer has changed.
     pub change: Change,
 }
@@ -134,6 +166,7 @@ pub struct Tracee {
     pub is_behind_skipped: bool,
     /// Its tracer has been asked about the call that it stands in front of, because a filter wants that.
     pub is_asked_by_filter: bool,
+    pub debug: DebugState,
 }
 
 impl Tracee {
@@ -154,6 +187,7 @@ impl Tracee {
             is_exit_told: false,
             is_behind_skipped: false,
             is_asked_by_filter: false,
+            debug: DebugState::default(),
         }
     }
 
@@ -209,6 +243,16 @@ impl Books {
     /// Does a tracer of the program's let the task go on for one instruction?
     pub fn is_stepped(&self, tid: Tid) -> bool {
         self.is_used() && self.with_live(tid, |it| it.mode.is_step()) == Some(true)
+    }
+
+    /// Does a tracer of the program's have it stopped where it touches some data?
+    pub fn is_watched(&self, tid: Tid) -> bool {
+        self.with_live(tid, |it| it.debug.is_used()) == Some(true)
+    }
+
+    /// Is the tracer to hear that the tracee has touched what is watched? It does now.
+    pub fn take_touch(&self, tid: Tid) -> bool {
+        self.with_live(tid, |it| std::mem::take(&mut it.debug.is_due)) == Some(true)
     }
 
     /// Has there ever been a tracee? One load.
@@ -297,6 +341,7 @@ impl Books {
             if let Some(mut tracee) = tracees.remove(&former) {
                 tracee.domain = domain;
                 tracee.entered = None;
+                tracee.debug = DebugState::default();
                 tracees.insert(tid, tracee);
             }
         });
@@ -363,6 +408,7 @@ mod tests {
             xstate: Vec::new(),
             sigmask: 0,
             siginfo: [0; 128],
+            segments: Vec::new(),
             change: Change::default(),
         }))
     }

@@ -36,7 +36,7 @@ impl Domain {
                     Due::Begun => (Kind::Signal, status_of(libc::SIGSTOP, 0), 0),
                 });
             }
-            None
+            it.debug.is_due.then_some((Kind::Signal, status_of(libc::SIGTRAP, 0), 0))
         });
         let Some((kind, status, message)) = next.flatten() else { return Ok(false) };
         self.hold(tid, Held::Place, kind, status, message)?;

@@ -39,12 +39,17 @@ impl Domain {
     /// The task stays where it is until its tracer lets it go on.
     pub(super) fn hold(&mut self, tid: Tid, held: Held, kind: Kind, status: i32, message: u64) -> Result<()> {
         self.describe_held(tid, kind)?;
+        let is_place = held == Held::Place;
         let stopped = self.stopped(tid)?;
         let (regs, xstate, sigmask) = (stopped.regs()?, stopped.xstate()?, stopped.sigmask()?);
+        let segments = stopped.segments()?;
+        let is_watch = is_place && kind == Kind::Signal && self.session.traced.take_touch(tid);
+        let trap = if is_watch { libc::TRAP_HWBKPT } else { TRAP_TRACE };
+        let stopped = self.stopped(tid)?;
         let siginfo = match (kind, held) {
             (Kind::Signal, Held::Report(Status::Signal(_))) => stopped.siginfo()?,
             (Kind::Signal, Held::Fault(info)) => info.0,
-            (Kind::Signal, _) => siginfo(status >> 8, TRAP_TRACE),
+            (Kind::Signal, _) => siginfo(status >> 8, trap),
             _ => siginfo(libc::SIGTRAP, status >> 8),
         };
         let mut regs = self.own_registers(&regs);
@@ -58,7 +63,9 @@ impl Domain {
         task.standing.stop();
         task.held = Some(held);
         let change = Change::default();
-        let stop = Stop { kind, status, is_waited: false, message, regs, xstate, sigmask, siginfo, change };
+        let is_waited = false;
+        let stop =
+            Stop { kind, status, is_waited, message, regs, xstate, sigmask, siginfo, segments, change };
         tracing::debug!(domain = %self.id, %tid, ?kind, status = format_args!("{status:#x}"), "holds");
         let tracer = self.session.traced.with(tid, |it| {
             it.state = State::Holds(Box::new(stop));

@@ -30,6 +30,7 @@ mod requests;
 mod told;
 mod waits;
 mod wanted;
+mod watched;
 
 pub use books::Books;
 pub use held::Held;

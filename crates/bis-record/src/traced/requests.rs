@@ -5,10 +5,10 @@ use bis_trace::{
     event::MemWrite,
     types::{Addr, PAGE, REGISTER_COUNT, Registers, Signal, Tid},
 };
-use bis_tracee::{Memory, maps, proc, sys};
+use bis_tracee::{Memory, debug::Access, maps, proc, sys};
 
 use super::{
-    books::{Kind, Mode, Stop, Tracee},
+    books::{DebugState, Kind, Mode, Stop, Tracee},
     told::EVENT_SECCOMP,
 };
 use crate::{
@@ -49,6 +49,10 @@ const ARCH_SET_GS: u64 = 0x1001;
 const ARCH_SET_FS: u64 = 0x1002;
 const ARCH_GET_FS: u64 = 0x1003;
 const ARCH_GET_GS: u64 = 0x1004;
+/// A descriptor of thread-local storage of a tracee: 32-bit programs have theirs there, and debuggers look.
+const PTRACE_GET_THREAD_AREA: u32 = 25;
+/// The first of their numbers (GDT_ENTRY_TLS_MIN of `arch/x86/include/asm/segment.h`).
+const TLS_ENTRY_MIN: usize = 12;
 /// Where the bases of its segments are among the registers of `struct user`.
 const FS_BASE_AT: usize = 21 * WORD;
 const GS_BASE_AT: usize = 22 * WORD;
@@ -124,14 +128,46 @@ fn check_options(options: u64) -> Answer<()> {
     if options & SUSPEND_SECCOMP != 0 { Err(libc::EPERM) } else { Ok(()) }
 }
 
-/// A write to a debug register: as where all of them are in use. What says what has happened can be written.
-fn write_debug_register(offset: u64, data: u64) -> Answer {
-    const STATUS: u64 = 6;
-    match (offset - DEBUG_REGS.start) / WORD as u64 {
-        4 | 5 => Err(libc::EIO),
-        number if data == 0 || number == STATUS => Ok(0),
-        _ => Err(libc::ENOSPC),
+/// What PTRACE_PEEKUSER says of this debug register.
+fn debug_register(debug: &DebugState, number: usize) -> u64 {
+    match number {
+        6 => debug.status,
+        7 => debug.control,
+        number => debug.addrs.get(number).copied().unwrap_or(0),
     }
+}
+
+/// A write to a debug register. Of the instructions that can be waited for in the processor's own way there
+/// are none: a tracee may execute them in a copy of its text. That is as where all registers are in use.
+fn write_debug_register(debug: &mut DebugState, number: usize, word: u64) -> Answer {
+    let (mut addrs, mut control) = (debug.addrs, debug.control);
+    match number {
+        6 => {
+            debug.status = word;
+            return Ok(0);
+        }
+        7 => control = word,
+        number => {
+            let place = addrs.get_mut(number).ok_or(libc::EIO)?;
+            *place = Some(word).filter(|addr| *addr < USER_END).ok_or(libc::EINVAL)?;
+        }
+    }
+    let mut next = *debug;
+    if !next.set(addrs, control) {
+        return Err(libc::EINVAL);
+    }
+    if next.watches.iter().flatten().any(|watch| watch.access == Access::Execute) {
+        return Err(libc::ENOSPC);
+    }
+    *debug = next;
+    Ok(0)
+}
+
+/// The number of the debug register at this offset of `struct user`, if one is there.
+fn debug_number(offset: u64) -> Option<usize> {
+    let is_one = DEBUG_REGS.contains(&offset) && offset.is_multiple_of(WORD as u64);
+    let number = offset.checked_sub(DEBUG_REGS.start).filter(|_| is_one)? / WORD as u64;
+    usize::try_from(number).ok()
 }
 
 impl Crew {
@@ -195,7 +231,7 @@ impl Crew {
             libc::PTRACE_POKETEXT | libc::PTRACE_POKEDATA => {
                 self.poke(target, Addr(addr), &data.to_le_bytes())
             }
-            libc::PTRACE_PEEKUSER => self.peek_user(tid, stop, addr, to),
+            libc::PTRACE_PEEKUSER => self.peek_user(tid, target, stop, addr, to),
             libc::PTRACE_POKEUSER => self.poke_user(target, addr, data),
             libc::PTRACE_GETREGS => self.answer_with(tid, to, bytes_of(&stop.regs)),
             libc::PTRACE_SETREGS => {
@@ -222,6 +258,11 @@ impl Crew {
             libc::PTRACE_GETSIGINFO if matches!(stop.kind, Kind::Group) => Err(libc::EINVAL),
             libc::PTRACE_GETSIGINFO => self.answer_with(tid, to, stop.siginfo.to_vec()),
             libc::PTRACE_SETSIGINFO => self.put_siginfo(target, to),
+            PTRACE_GET_THREAD_AREA => {
+                let at = usize::try_from(addr).ok().and_then(|entry| entry.checked_sub(TLS_ENTRY_MIN));
+                let segment = at.and_then(|at| stop.segments.get(at)).ok_or(libc::EINVAL)?;
+                self.answer_with(tid, to, segment.to_vec())
+            }
             libc::PTRACE_GETSIGMASK if addr != WORD as u64 => Err(libc::EINVAL),
             libc::PTRACE_GETSIGMASK => self.answer_with(tid, to, stop.sigmask.to_le_bytes().to_vec()),
             // To be had by nobody but a process that was checkpointed.
@@ -241,18 +282,23 @@ impl Crew {
     }
 
     /// A word of `struct user`. All but the registers is zero.
-    fn peek_user(&mut self, tid: Tid, stop: &Stop, offset: u64, to: Addr) -> Answer {
+    fn peek_user(&mut self, tid: Tid, target: Tid, stop: &Stop, offset: u64, to: Addr) -> Answer {
         let at = usize::try_from(offset).map_err(|_| libc::EIO)?;
         if !at.is_multiple_of(WORD) || offset >= USER_LEN {
             return Err(libc::EIO);
+        }
+        if let Some(number) = debug_number(offset) {
+            let word = self.session.traced.with_live(target, |it| debug_register(&it.debug, number));
+            return self.answer_with(tid, to, word.unwrap_or(0).to_le_bytes().to_vec());
         }
         let word = bytes_of(&stop.regs).get(at..at + WORD).map_or(vec![0; WORD], <[u8]>::to_vec);
         self.answer_with(tid, to, word)
     }
 
     fn poke_user(&mut self, target: Tid, offset: u64, word: u64) -> Answer {
-        if DEBUG_REGS.contains(&offset) && offset.is_multiple_of(WORD as u64) {
-            return write_debug_register(offset, word);
+        if let Some(number) = debug_number(offset) {
+            let write = |it: &mut Tracee| write_debug_register(&mut it.debug, number, word);
+            return self.session.traced.with_live(target, write).unwrap_or(Err(libc::ESRCH));
         }
         let at = usize::try_from(offset).map_err(|_| libc::EIO)?;
         self.change_regs(target, at, &word.to_le_bytes())

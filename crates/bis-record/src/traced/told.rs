@@ -274,6 +274,27 @@ impl Domain {
         Ok(true)
     }
 
+    /// The task has stopped for the trap of a debug register that its tracer has set. True: it holds, or goes
+    /// on to where it can.
+    pub fn tell_touch(&mut self, tid: Tid) -> Result<bool> {
+        let is_due = self.session.traced.with_live(tid, |it| it.debug.is_due);
+        if is_due != Some(true) || !SigInfo(self.stopped(tid)?.siginfo()?).is_debug_exception() {
+            return Ok(false);
+        }
+        if self.in_hook(tid)?.is_some() {
+            // It is told behind the hook.
+            self.task(tid)?.standing.go_on_in_hook();
+            self.stop_in_hook();
+            return Ok(true);
+        }
+        // A string instruction has been interrupted between two of its rounds.
+        if self.leave_repetition(tid)? {
+            self.task(tid)?.standing.set_midway(true);
+            self.hold(tid, Held::Place, Kind::Signal, status_of(libc::SIGTRAP, 0), 0)?;
+        }
+        Ok(true)
+    }
+
     /// The task has made a step for its tracer. Was it in code of ours, or on the way from the program's to
     /// that and back, so that the program's own instruction is still to be executed? Then it goes on. False:
     /// it stands behind its instruction.

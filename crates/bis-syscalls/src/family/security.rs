@@ -5,7 +5,7 @@ use crate::plan::{Count, Slot, When, Written};
 
 #[rustfmt::skip]
 pub(crate) static ROWS: &[Row] = &[
-    call(101, "ptrace", &[int("request"), int("pid"), ptr("addr"), ptr("data")], Never).by(Handler::Ptrace).note("served by the recorder, among the processes of the recording; not debug registers (ENOSPC), PTRACE_O_SUSPEND_SECCOMP (EPERM), writes to memory that is shared (EIO)"),
+    call(101, "ptrace", &[int("request"), int("pid"), ptr("addr"), ptr("data")], Never).by(Handler::Ptrace).note("served by the recorder, among the processes of the recording; not debug registers for instructions (ENOSPC), PTRACE_O_SUSPEND_SECCOMP (EPERM), writes to memory that is shared (EIO)"),
     call(125, "capget", &[via("header", INOUT), via("data", OUT)], Never).plan(capget),
     call(126, "capset", &[via("header", INOUT), inp("data")], Never).plan(capset),
     call(248, "add_key", &[path("type"), path("description"), inp("payload"), size("len"), int("keyring")], Never),
