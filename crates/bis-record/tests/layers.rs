@@ -1,10 +1,10 @@
 //! The layers of this crate: which file may import, and call, what of which other. The list of the layers is
 //! the table in ARCHITECTURE.md; it is read there, so that there is one. Of other crates, the circles.
 //!
-//! A file knows another by what it imports of it, by paths in its code, and by the methods of `Domain`, and of
-//! what a domain is made of, that it calls: these are written in many files, and no import shows whose they
-//! are. What is there for tests
-//! only does not count, nor that a module hands on the names of what is below it.
+//! A file knows another by what it imports of it, by paths in its code, and by the methods of `Domain`, and
+//! of what a domain is made of, that it calls: these are written in many files, and no import shows whose
+//! they are. What is there for tests only does not count, nor that a module hands on the names of what is
+//! below it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
