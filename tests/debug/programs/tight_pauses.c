@@ -9,10 +9,10 @@ static void *compute(void *argument)
 {
     unsigned rounds = 0;
     __asm__ volatile("1: inc %0\n\t"
-                     "test $0x3ffffff, %0\n\t"
+                     "test $0x1ffffff, %0\n\t"
                      "jne 1b\n\t"
                      "lock incl %1\n\t"
-                     "cmp $0xc000000, %0\n\t"
+                     "cmp $0x6000000, %0\n\t"
                      "jne 1b"
                      : "+r"(rounds), "+m"(milestones)
                      :
