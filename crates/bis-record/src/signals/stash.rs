@@ -29,8 +29,8 @@ impl Domain {
 
 impl Crew {
     /// While a timer's signal waits here, its next one is blocked until the task's next stop
-    /// ([`Crew::unhush`]). On a busy machine a fast timer might otherwise stop the task each time before it
-    /// has executed anything.
+    /// ([`Crew::unhush`]); where its counts are had by steps, until it has made some of them. On a busy
+    /// machine a fast timer might otherwise stop the task each time before it has executed anything.
     ///
     /// No system call sees the mask: while something waits, hooks leave their calls to be traced
     /// ([`Domain::prepare`]), and a traced call stops before it is made. A task in a hook makes none there
