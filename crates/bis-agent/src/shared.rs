@@ -235,8 +235,10 @@ state! {
     /// was asked, and it would have waited. Set by the hook, taken back by the supervisor.
     WAITS: 1;
     /// Recording: for so long, a call that waits for descriptors waits in its hook although others could run
-    /// meanwhile; nanoseconds.
+    /// meanwhile, or may be able to before it is over; nanoseconds.
     LINGER: 1;
+    /// Recording: the hook under way waits for that long.
+    LINGERS: 1;
     /// How many such calls had something to say.
     ANSWERED: 1;
     /// Recording: hooks may change the address space, in its plain ranges, of which none reaches this

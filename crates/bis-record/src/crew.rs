@@ -11,7 +11,7 @@ use std::{
 };
 
 use bis_trace::types::{DomainId, Tid};
-use bis_tracee::{Memory, Status, Stopped, siginfo::SigInfo};
+use bis_tracee::{Memory, Status, Stopped, TraceeError, siginfo::SigInfo, sys};
 
 use crate::{
     error::{RecordError, Result},
@@ -63,6 +63,16 @@ impl Crew {
 
     pub fn task(&mut self, tid: Tid) -> Result<&mut Task> {
         self.tasks.get_mut(&tid).ok_or_else(|| RecordError::Bug { tid, what: "an unknown task".into() })
+    }
+
+    /// Asks a task that runs to stop.
+    pub fn interrupt(&mut self, tid: Tid) -> Result<()> {
+        self.task(tid)?.is_asked = true;
+        match sys::interrupt(tid) {
+            // Its end is on its way.
+            Err(TraceeError::Died(_)) => Ok(()),
+            other => Ok(other?),
+        }
     }
 
     pub fn call(&mut self, tid: Tid) -> Result<&mut InCall> {

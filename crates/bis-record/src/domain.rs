@@ -33,6 +33,7 @@ use crate::{
     error::Result,
     events::{Journal, Recorder},
     guided::Guided,
+    linger::Linger,
     places::surroundings::Surroundings,
     process::Process,
     session::Session,
@@ -51,6 +52,8 @@ pub struct Domain {
     pub guided: Option<Guided>,
     /// Whose turn it is.
     pub turns: Turns,
+    /// Whether calls wait in their hooks where all other tasks wait in the kernel.
+    pub linger: Linger,
     pub tokens: Tokens,
     /// Its tokens are given back at once if somebody wants them: its task only spins.
     pub gives_up: bool,
@@ -109,6 +112,7 @@ impl Domain {
             checkpoints: Checkpoints::default(),
             guided: None,
             turns,
+            linger: Linger::for_turns(),
             tokens: Tokens::default(),
             gives_up: false,
             mood: Mood::default(),

@@ -26,6 +26,7 @@ mod guide;
 mod guided;
 mod hooks;
 mod limits;
+mod linger;
 mod live;
 mod mail;
 mod places;

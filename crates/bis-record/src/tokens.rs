@@ -1,16 +1,15 @@
 //! What a domain holds of the run tokens of shared memory.
 
 mod held;
-mod linger;
 
 use std::time::Instant;
 
 use bis_trace::types::ObjectId;
 
-use linger::Linger;
+use crate::linger::Linger;
 
 /// What a domain holds of the tokens of shared memory. A domain that begins holds none.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Tokens {
     /// The objects whose tokens the domain holds.
     held: Vec<ObjectId>,
@@ -22,6 +21,13 @@ pub struct Tokens {
     unmapped: Vec<ObjectId>,
     /// Whether calls wait for an answer before tokens are given away.
     pub linger: Linger,
+}
+
+impl Default for Tokens {
+    fn default() -> Tokens {
+        let none = Vec::new;
+        Tokens { held: none(), since: None, borrowed: none(), unmapped: none(), linger: Linger::for_tokens() }
+    }
 }
 
 impl Tokens {

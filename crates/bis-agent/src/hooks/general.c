@@ -38,7 +38,7 @@ static u64 plan_call(struct plan *p, const struct frame *f, const struct row *ro
   // Said before the class, or `watched`, is looked at: whoever is about to map a file takes the classes away, then looks here.
   if ((row->flags & WRITES_FD) || row->shape == OPEN) __atomic_exchange_n(&S->writing, 1, __ATOMIC_SEQ_CST);
   p->pieces = row->pieces;
-  p->patient = p->finite = p->refused = p->asks = p->tried = 0;
+  p->patient = p->wait = p->lingers = p->finite = p->refused = p->asks = p->tried = 0;
   p->writes = is(row->flags & WRITES_FD);
   p->target = p->args[row->shape == COPY ? 2 : 0];
   for (u64 i = 0; i < 3; i++) p->piece[i] = row->piece[i];
@@ -256,7 +256,9 @@ static enum leaving make(struct plan *p, struct entry *e) {
   const struct row *row = p->row;
   u64 truncates = (u64)(row->shape == OPEN) & is(p->args[row->flags_arg] & O_TRUNC);
   S->writing = truncates | (p->writes & !is(p->class ^ FD_FILE));
+  S->lingers = p->lingers;
   i64 made = hooks_make(p->args, row->shape == REFUSED ? NO_CALL : p->nr);
+  S->lingers = 0;
   if (row->shape == OPEN) made = leave_proc(e, made);
   i64 result = pick(e->result, made);
   e->result = result;

@@ -43,6 +43,7 @@ static inline void end_hook(void) {
   S->bail = 0;
   S->phase = 0;
   S->writing = 0;
+  S->lingers = 0;
 }
 
 // The call has been made. 1: it is to stop at the safepoint.

@@ -45,6 +45,8 @@ struct plan {
   u64 head;    // bytes of the entry before that
   u64 len;     // bytes of the entry, with all of the room of its pieces
   u64 patient; // it may wait for what it asks
+  u64 wait;    // for so long, ns; ~0: for ever
+  u64 lingers; // it waits for as long as its supervisor has said (S->linger)
   u64 finite;  // not for ever, but so long that its supervisor would look after it
   u64 refused; // as things are now, which replay does not know: no jump may depend on it
   u64 vectors; // how many there are at VECTORS

@@ -8,6 +8,10 @@
 // again, with all of its time.
 #define WAIT_MS_MAX 150
 
+// What waits less than so many times what its supervisor has said does not linger: it begins anew, with all of its time, where it
+// is left.
+#define LINGERS_MIN 16
+
 // A struct timespec or timeval says how long the call waits, 0 for ever. One that the kernel refuses is its business.
 u64 hooks_plan_time(struct plan *p, u64 user) {
   u64 time[2] = {1, 0};
@@ -15,6 +19,7 @@ u64 hooks_plan_time(struct plan *p, u64 user) {
   p->patient = is(time[0] | time[1]);
   // select counts microseconds, all others nanoseconds.
   u64 ms = p->nr == __NR_select ? 1000 : 1000000;
+  p->wait = (time[1] * (1000000 / ms) + is(time[0]) * 1000000000) | -(u64)!user;
   p->finite = is(user) & (is(time[0]) | below(WAIT_MS_MAX * ms, time[1]));
   return !(time[0] >> 63) && time[1] < 1000000000;
 }
@@ -35,6 +40,7 @@ u64 hooks_plan_select(struct plan *p) {
 // A number of milliseconds; a negative one is for ever.
 void hooks_plan_ms(struct plan *p, u64 ms) {
   p->patient = is((u32)ms);
+  p->wait = (u64)(u32)ms * 1000000 | -((u64)(u32)ms >> 31);
   p->finite = below(WAIT_MS_MAX, (u32)ms) & ~((u32)ms >> 31);
 }
 
@@ -78,7 +84,8 @@ static u64 change(u64 nr, u64 other, u64 mask) {
 // milliseconds that would be too long, so it is made by a relative that counts in nanoseconds.
 void hooks_hurry(struct plan *p) {
   u64 *time = (u64 *)NO_TIME;
-  u64 lingers = -(is(S->linger) & p->patient);
+  p->lingers = is(S->linger) & p->patient & below(LINGERS_MIN * S->linger, p->wait);
+  u64 lingers = -p->lingers;
   time[0] = 0;
   time[1] = S->linger & lingers;
   switch (p->row->shape) {

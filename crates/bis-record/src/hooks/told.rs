@@ -15,7 +15,7 @@ use super::{
     clock::{close, show},
     plain,
 };
-use crate::{Checksum, crew::with_slot, domain::Domain, error::Result, process::Process};
+use crate::{Checksum, crew::with_slot, domain::Domain, error::Result, process::Process, task::Task};
 
 const GETPPID: usize = 110;
 
@@ -26,7 +26,12 @@ impl Domain {
         let tried = hooks.area.get(state::WAITS) != 0;
         if tried {
             hooks.area.set(state::WAITS, 0);
-            self.tokens.linger.left(hooks.area.get(state::ANSWERED));
+            let answered = hooks.area.get(state::ANSWERED);
+            if self.tokens.holds_any() {
+                self.tokens.linger.left(answered);
+            } else {
+                self.linger.has_run_out(answered);
+            }
         }
         tried
     }
@@ -52,15 +57,47 @@ impl Domain {
         }
         hooks.area.set(state::STOP, (stashed || is_stepped).into());
         hooks.area.set(state::CHANGES, self.may_change(tid));
-        // Where tasks of its own wait for their turns, too, it gives way at once; and where turns are drawn.
-        let lingers = takes_turns && self.tasks.len() == 1 && self.session.lingers;
-        let time = if lingers { self.tokens.linger.time() } else { Duration::ZERO };
+        let time = self.may_linger(tid);
         hooks.area.set(state::LINGER, time.as_nanos().try_into().unwrap_or(0));
         // Whoever has just told it something has asked it to stop, too, perhaps before that was unsaid.
         fence(Ordering::SeqCst);
         if self.session.views.has_news(self.id) || self.session.mail.has_news(self.id) {
             hooks.area.set(state::STOP, 1);
         }
+    }
+}
+
+impl Domain {
+    /// How long may a call of this task wait in its hook before it is left for others?
+    fn may_linger(&self, tid: Tid) -> Duration {
+        let has_turn = |task: &Task| task.tid != tid && (task.standing.is_ready() || task.report.is_some());
+        // Where tasks of its own wait for their turns, it gives way at once; and where turns are drawn.
+        if !self.session.lingers || self.tasks.values().any(has_turn) {
+            return Duration::ZERO;
+        }
+        match (self.holds_tokens(), self.tasks.len()) {
+            (false, _) => self.linger.time(),
+            (true, 1) => self.tokens.linger.time(),
+            (true, _) => Duration::ZERO,
+        }
+    }
+
+    /// Another task has something to report, and this one, which runs, is not to wait in a hook any more.
+    pub fn end_linger(&mut self, tid: Tid) -> Result<()> {
+        let has_come = |task: &Task| task.tid != tid && task.report.is_some();
+        let Some(hooks) = &self.process.hooks else { return Ok(()) };
+        if hooks.area.get(state::LINGER) == 0 || !self.process.tasks.values().any(has_come) {
+            return Ok(());
+        }
+        hooks.area.set(state::LINGER, 0);
+        // The hook says that it waits after it has looked for how long it may. One that has looked and not said
+        // so yet waits for its time, which is short.
+        fence(Ordering::SeqCst);
+        if hooks.area.get(state::LINGERS) == 0 {
+            return Ok(());
+        }
+        self.linger.left(hooks.area.get(state::ANSWERED));
+        self.interrupt(tid)
     }
 }
 

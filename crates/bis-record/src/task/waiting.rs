@@ -58,7 +58,10 @@ impl Domain {
         while self.tasks.get(&tid).is_some_and(|task| task.report.is_none()) {
             self.let_orphans_go(tid);
             match self.end_by_others(tid) {
-                None => self.wait_once()?,
+                None => {
+                    self.wait_once()?;
+                    self.end_linger(tid)?;
+                }
                 Some(Status::Exec(_)) => return Ok(()),
                 Some(status) if !task::is_alive(tid) => self.recorder().note(tid, status),
                 Some(_) => self.wait_or_look()?,
@@ -127,14 +130,7 @@ impl Domain {
         if !(slow || is_due || self.is_to_be_looked_at(tid)) {
             return Ok(());
         }
-        match sys::interrupt(tid) {
-            // Its end is on its way.
-            Err(TraceeError::Died(_)) => Ok(()),
-            other => {
-                self.task(tid)?.is_asked = true;
-                Ok(other?)
-            }
-        }
+        self.interrupt(tid)
     }
 
     /// Of the tasks that wait in a `pause` to write to standard output or error ([`Domain::lock_echo`]), one

@@ -1,7 +1,7 @@
 //! What supervisors hear of each other's tasks for their tracers' sake.
 
 use bis_trace::types::{Signal, Tid};
-use bis_tracee::{TraceeError, ours, sys};
+use bis_tracee::ours;
 
 use super::books::State;
 use crate::{crew::Crew, error::Result, task::Handle};
@@ -44,16 +44,9 @@ impl Crew {
     fn ask_to_stop(&mut self, tid: Tid) -> Result<()> {
         let task = self.task(tid)?;
         match &task.handle {
-            Handle::Running(_) => {
-                task.is_asked = true;
-                match sys::interrupt(tid) {
-                    Err(TraceeError::Died(_)) => {}
-                    other => other?,
-                }
-            }
-            Handle::Stopped(stopped) if task.held.is_none() => stopped.ask()?,
-            _ => {}
+            Handle::Running(_) => self.interrupt(tid),
+            Handle::Stopped(stopped) if task.held.is_none() => Ok(stopped.ask()?),
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
