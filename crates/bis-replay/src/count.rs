@@ -13,7 +13,7 @@
 
 use bis_rewrite::STATUS_FLAGS;
 use bis_trace::{
-    event::Pause,
+    event::{EventKind, Pause, PausePlace},
     types::{Registers, TickKind},
 };
 use bis_tracee::place;
@@ -23,10 +23,12 @@ use crate::{
     error::Halt,
     going::{Going, Search},
     host::Host,
+    ours::ProgramText,
     reach::{Gone, Reach},
     replica::{Limit, Mismatch, Replica, Stop, Who},
     seek::Seek,
     task::{Found, Hooked, Place, Task, found_text},
+    traps::CountStop,
 };
 
 impl Replica<'_> {
@@ -120,7 +122,8 @@ impl Replica<'_> {
         limit: &Limit<'_>,
     ) -> Result<Option<Stop>, Halt> {
         if !std::mem::replace(is_asked, true) {
-            task.stop_at(&self.space.memory, early)?;
+            let first = self.traps.count.map_or(early, |driver| driver.at.min(early));
+            task.stop_at(&self.space.memory, first)?;
         }
         let place = loop {
             match self.go(task, who, host, limit)? {
@@ -151,6 +154,68 @@ impl Replica<'_> {
             return Ok(Some(Stop::Stepped(who.tid)));
         }
         Ok(self.traps.has_moments().then_some(Stop::Moment(who.tid)))
+    }
+
+    /// How often the text of the next event's task has counted since its last event. None: its text does not.
+    ///
+    /// # Errors
+    /// As [`Replica::next_event`].
+    pub fn counts(&mut self) -> Result<Option<u64>, Halt> {
+        let Some((tid, _)) = self.next_task()? else { return Ok(None) };
+        if !self.is_dense() || !self.space.text.as_ref().is_some_and(ProgramText::counts) {
+            return Ok(None);
+        }
+        if self.is_at_event() {
+            return Ok(Some(0));
+        }
+        let Some(task) = self.tasks.get_mut(&tid) else { return Ok(None) };
+        Ok(task.count(&self.space.memory)?)
+    }
+
+    /// On its way to the next event, the task stops once behind so many counts, more than it has now and less
+    /// than it will have there: [`Stop::Interrupted`].
+    ///
+    /// # Errors
+    /// As [`Replica::next_event`].
+    pub fn stop_at_count(&mut self, at: u64) -> Result<(), Halt> {
+        let then = match self.next_event()?.map(|event| &event.kind) {
+            Some(EventKind::Pause(pause)) => match pause.place {
+                PausePlace::Count(count) => Some(count),
+                PausePlace::State => None,
+            },
+            _ => None,
+        };
+        self.traps.count = Some(CountStop { at, then });
+        if !self.is_at_event()
+            && let Some((tid, _)) = self.next_task()?
+            && let Some(task) = self.tasks.get_mut(&tid)
+        {
+            task.stop_at(&self.space.memory, at)?;
+        }
+        Ok(())
+    }
+
+    /// The task has been stopped by a count's trap: was that for the driver? Then it stands where it goes on.
+    pub(crate) fn leave_count(&mut self, task: &mut Task, who: Who) -> Result<bool, Halt> {
+        let count = task.count(&self.space.memory)?;
+        let Some(wanted) = self.traps.count.take_if(|wanted| Some(wanted.at) == count) else {
+            return Ok(false);
+        };
+        let regs = task.regs()?;
+        let behind = self.space.text.as_ref().and_then(|text| text.behind_trap(regs.ip() - 1));
+        let Some((goes_on, are_lost)) = behind else {
+            return Err(self.inconsistent(who.seq, format!("a count without a trap at {:#x}", regs.rip)));
+        };
+        let eflags = if are_lost { regs.eflags & !STATUS_FLAGS } else { regs.eflags };
+        task.set_regs(&Registers { rip: goes_on.0, eflags, ..regs })?;
+        match wanted.then {
+            Some(then) => task.stop_at(&self.space.memory, then)?,
+            None => task.stop_at_none(&self.space.memory)?,
+        }
+        // Where it stands, it is not where it was, even if it has been there before.
+        self.traps.standing.take_if(|(tid, _)| *tid == task.ours);
+        self.traps.last = None;
+        Ok(true)
     }
 
     /// The count is right: is all else, too?

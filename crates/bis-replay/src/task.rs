@@ -301,6 +301,12 @@ impl Task {
         let stopped = self.stopped.as_ref().ok_or(TraceeError::Died(self.ours))?;
         self.ticks.as_mut().map_or(Ok(()), |source| source.stop_at(stopped, memory, Some(count)))
     }
+
+    /// It is to stop at no count.
+    pub(crate) fn stop_at_none(&mut self, memory: &Memory) -> Result<(), TraceeError> {
+        let stopped = self.stopped.as_ref().ok_or(TraceeError::Died(self.ours))?;
+        self.ticks.as_mut().map_or(Ok(()), |source| source.stop_at(stopped, memory, None))
+    }
 }
 
 /// These registers as a debugger shows them.

@@ -40,6 +40,14 @@ use crate::{
 };
 
 const INT3: u8 = 0xcc;
+
+/// A count on a task's way to its next event at which the driver wants it to stop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CountStop {
+    pub at: u64,
+    /// At which it is to stop after that, for the event's sake.
+    pub then: Option<u64>,
+}
 /// See the module's text.
 #[derive(Clone, Debug, Default)]
 pub struct Traps {
@@ -55,6 +63,8 @@ pub struct Traps {
     /// are only counted; and the arrival of which the driver is told all the same.
     rounds: BTreeMap<Addr, Option<u64>>,
     is_armed: bool,
+    /// The task of the next event is to stop at so many counts of its text.
+    pub(crate) count: Option<CountStop>,
     watches: Vec<Piece>,
     /// The same, with no more registers than there are for them.
     fitting: Vec<Piece>,

@@ -1,7 +1,7 @@
 //! Copies of a replica on its way to a position, ever closer: from the last of them the rest of the way is
 //! gone step by step.
 //!
-//! Most are made after some time. Because programs go in rounds, the last ones are made at arrivals that are
+//! Most are made after some time; where the text counts its branches, one is made a few counts before. Because programs go in rounds, the last ones are made at arrivals that are
 //! counted: some rounds in front of the end (`climb/rounds.rs`), or, if the end is behind loops, in the last
 //! rounds of those (`climb/nearer.rs`).
 
@@ -33,6 +33,9 @@ const LADDER: [Duration; 5] = [
     Duration::from_micros(50),
     Duration::from_micros(12),
 ];
+
+/// How many counts of the program's text are left behind the copy that is made by them.
+const COUNTS_LEFT: u64 = 40;
 
 /// The copies that lead to a position.
 pub(super) struct Climb<'t> {
@@ -146,6 +149,7 @@ impl<'t> Session<'t> {
             self.ladder(end, rungs)?;
         }
         self.last_interval(end, rungs)?;
+        self.last_counts(end, rungs)?;
         self.last_rounds(end, rungs)?;
         let mut many = FAR;
         while let Some(last) = rungs.last_mut() {
@@ -242,6 +246,41 @@ impl<'t> Session<'t> {
         }
         drop(live);
         if event > first { self.rung_at(rungs, end, Position::at(event)) } else { Ok(()) }
+    }
+
+    /// A rung a few counts in front of the end, where the program's text counts by itself: in a loop of few
+    /// instructions, where nothing else can count its rounds, a short time is many thousands of them.
+    fn last_counts(&mut self, end: &Position, rungs: &mut Vec<Rung<'t>>) -> Result<(), Trouble> {
+        let Some(last) = rungs.last_mut() else { return Ok(()) };
+        let (mut live, mut goal) = last.resume(end)?;
+        let (first, Some(begun)) = (live.replica.done(), live.replica.counts()?) else { return Ok(()) };
+        live.have_points(end, None)?;
+        while self.toward(&mut live, &mut goal, &[], &Limit::default())?.is_some() {}
+        // Counts begin anew with each event.
+        let until = if live.replica.done() == first { live.replica.counts()? } else { None };
+        drop(live);
+        let until = until.and_then(|until| until.checked_sub(COUNTS_LEFT));
+        let Some(until) = until.filter(|until| *until > begun + COUNTS_LEFT) else { return Ok(()) };
+        let (mut live, mut goal) = last.resume(end)?;
+        live.replica.stop_at_count(until)?;
+        live.have_points(end, None)?;
+        let mut is_there = false;
+        while let Some(stop) = self.toward(&mut live, &mut goal, &[], &Limit::default())? {
+            is_there = stop == Stop::Interrupted && live.replica.counts()? == Some(until);
+            if is_there {
+                break;
+            }
+        }
+        tracing::debug!(begun, until, is_there, "counted");
+        let tid = live.replica.next_event()?.map(|event| event.tid);
+        if is_there
+            && !goal.is_stepping()
+            && !tid.is_some_and(|tid| live.replica.is_within(tid))
+            && let Some(copy) = live.replica.checkpoint(&mut live.company)?
+        {
+            rungs.push(Rung { copy, done: goal.done, image: live.image });
+        }
+        Ok(())
     }
 
     /// The last rung, at a position on the way to the end.

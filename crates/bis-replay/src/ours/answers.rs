@@ -135,6 +135,21 @@ impl ProgramText {
         }
     }
 
+    /// Is there text that counts its branches?
+    pub fn counts(&self) -> bool {
+        !self.known.pools.is_empty()
+    }
+
+    /// Where a task goes on whose count has trapped, with its `int3` at this address; and whether nobody looks
+    /// at the flags, which then count as cleared.
+    pub fn behind_trap(&self, trap: Addr) -> Option<(Addr, bool)> {
+        let pool = self.known.pool_at(trap)?;
+        match pool.map.place(pool.bias, trap.0)? {
+            Place::Count { resume, flags_lost, trap: true, .. } => Some((Addr(resume), flags_lost)),
+            _ => None,
+        }
+    }
+
     /// For a task in the hooks: which site has led there.
     pub fn hook_of(
         &self,

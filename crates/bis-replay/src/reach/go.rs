@@ -64,6 +64,7 @@ impl Replica<'_> {
                 continue;
             }
             let stop = match place.found {
+                Found::Tick if self.leave_count(task, who)? => Stop::Interrupted,
                 Found::Point(place) => {
                     match self.traps.program_at(place).filter(|_| !self.traps.is_moment(place)) {
                         Some(program) => Stop::Point(who.tid, program),
