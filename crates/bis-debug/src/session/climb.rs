@@ -1,9 +1,10 @@
 //! Copies of a replica on its way to a position, ever closer: from the last of them the rest of the way is
 //! gone step by step.
 //!
-//! Most are made after some time; where the text counts its branches, one is made a few counts before. Because programs go in rounds, the last ones are made at arrivals that are
-//! counted: some rounds in front of the end (`climb/rounds.rs`), or, if the end is behind loops, in the last
-//! rounds of those (`climb/nearer.rs`).
+//! Most are made after some time; where the text counts its branches, one is made a few counts before the
+//! end. Because programs go in rounds, the last ones are made at arrivals that are counted: some rounds in
+//! front of the end (`climb/rounds.rs`), or, if the end is behind loops, in the last rounds of those
+//! (`climb/nearer.rs`).
 
 mod known;
 mod nearer;

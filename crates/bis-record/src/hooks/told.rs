@@ -90,8 +90,8 @@ impl Domain {
             return Ok(());
         }
         hooks.area.set(state::LINGER, 0);
-        // The hook says that it waits after it has looked for how long it may. One that has looked and not said
-        // so yet waits for its time, which is short.
+        // The hook says that it waits after it has looked for how long it may. One that has looked and not
+        // said so yet waits for its time, which is short.
         fence(Ordering::SeqCst);
         if hooks.area.get(state::LINGERS) == 0 {
             return Ok(());

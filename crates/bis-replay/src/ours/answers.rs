@@ -140,8 +140,8 @@ impl ProgramText {
         !self.known.pools.is_empty()
     }
 
-    /// Where a task goes on whose count has trapped, with its `int3` at this address; and whether nobody looks
-    /// at the flags, which then count as cleared.
+    /// Where a task goes on whose count has trapped, with its `int3` at this address; and whether nobody
+    /// looks at the flags, which then count as cleared.
     pub fn behind_trap(&self, trap: Addr) -> Option<(Addr, bool)> {
         let pool = self.known.pool_at(trap)?;
         match pool.map.place(pool.bias, trap.0)? {
