@@ -157,6 +157,22 @@ impl InCall {
         }
     }
 
+    /// The number of the call in the table that the program has it from.
+    pub fn own_nr(&self) -> u64 {
+        self.narrow.as_ref().map_or(self.nr, |narrow| narrow.outer.orig_rax & u64::from(u32::MAX))
+    }
+
+    /// The task's registers while it is in the call, as a tracer among the program's processes is to see
+    /// them: where another call is made in place of the program's, they are that one's.
+    pub fn as_own(&self, regs: &Registers) -> Registers {
+        let Some(Narrow { outer, way: Way::Thunk(_) }) = &self.narrow else { return *regs };
+        let is_set_back = regs.orig_rax == u64::MAX;
+        let back = if is_set_back { outer.before_call() } else { *outer };
+        // The result, or that the call is to be made again by its restart block.
+        let is_number = regs.rax == self.nr;
+        Registers { rax: if is_number { back.rax } else { regs.rax }, ..back }
+    }
+
     /// The table that the program has its number from.
     pub fn table(&self) -> Table {
         if self.narrow.is_some() { Table::Narrow } else { Table::Wide }

@@ -362,6 +362,19 @@ pub fn has_report(tid: Tid) -> bool {
     }
 }
 
+/// The wait status of the stop of a task, traced by whichever of our threads, that nobody has waited for yet.
+pub fn stop_to_wait_for(tid: Tid) -> Option<i32> {
+    let flags = libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+    let id = libc::id_t::try_from(tid.0).ok()?;
+    // SAFETY: as above; the status is there when the pid is.
+    let status = unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let is_found = libc::waitid(libc::P_PID, id, &raw mut info, flags) == 0 && info.si_pid() != 0;
+        is_found.then(|| info.si_status())?
+    };
+    Some(status << 8 | 0x7f)
+}
+
 /// How large a file this process may make, bytes (RLIMIT_FSIZE). To go beyond is a signal that kills.
 pub fn file_size_limit() -> u64 {
     getrlimit(Resource::Fsize).current.unwrap_or(libc::RLIM_INFINITY)

@@ -116,6 +116,18 @@ fn message_tid(tid: Tid) -> Option<Tid> {
     message.filter(|_| !overtaken).map(Tid)
 }
 
+/// Is this the status of a task that has stopped with its process?
+fn is_halt(status: i32) -> bool {
+    const HALTS: [i32; 4] = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+    status >> 16 == libc::PTRACE_EVENT_STOP && HALTS.contains(&libc::WSTOPSIG(status))
+}
+
+/// A task, of whichever of our threads, has stopped, and its supervisor has not waited for that yet: is it
+/// that the task has stopped with its process? None: there is no such stop.
+pub fn reports_halt(tid: Tid) -> Option<bool> {
+    sys::stop_to_wait_for(tid).map(is_halt)
+}
+
 fn decode(tid: Tid, status: i32) -> Status {
     if libc::WIFEXITED(status) {
         return Status::Exited(u8::try_from(libc::WEXITSTATUS(status)).unwrap_or(0));
@@ -135,10 +147,8 @@ fn decode(tid: Tid, status: i32) -> Status {
             let message = sys::event_message(tid).unwrap_or(0);
             Status::Exit(i32::try_from(message & 0xffff).unwrap_or(0))
         }
-        libc::PTRACE_EVENT_STOP => match stop {
-            libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => Status::GroupStop(signal(stop)),
-            _ => Status::Trap,
-        },
+        libc::PTRACE_EVENT_STOP if is_halt(status) => Status::GroupStop(signal(stop)),
+        libc::PTRACE_EVENT_STOP => Status::Trap,
         _ if stop == libc::SIGSYS && is_trapped_call(tid) => Status::Seccomp,
         _ if stop == libc::SIGTRAP | 0x80 => Status::Syscall,
         _ => Status::Signal(signal(stop)),
@@ -333,8 +343,9 @@ impl Stopped {
         (12..15).map(|entry| sys::get_thread_area(self.tid, entry)).collect()
     }
 
-    /// Sets one of them.
+    /// Sets one of them. A segment register that has it gets another base by that.
     pub fn set_segment(&mut self, descriptor: &[u8; 16]) -> Result<()> {
+        self.regs.set(None);
         let entry = u32::from_le_bytes([descriptor[0], descriptor[1], descriptor[2], descriptor[3]]);
         sys::set_thread_area(self.tid, entry, descriptor)
     }

@@ -8,7 +8,11 @@ use bis_trace::{
     types::{Registers, Tid},
 };
 
-use crate::{domain::Domain, error::Result, task::InCall};
+use crate::{
+    domain::Domain,
+    error::Result,
+    task::{InCall, Narrow, Way},
+};
 
 impl Domain {
     /// Ends a call that the kernel never sees.
@@ -20,6 +24,12 @@ impl Domain {
         let mut outcome = Outcome { regs, ..Outcome::default() };
         (outcome.writes, outcome.effects, outcome.ours) =
             (mem::take(&mut call.writes), mem::take(&mut call.effects), call.ours.take());
+        if matches!(&call.narrow, Some(Narrow { way: Way::Thunk(_), .. })) {
+            // What was written to the room is laid out as the program expects it.
+            outcome.regs.rax = result.cast_unsigned();
+            self.leave_narrow(tid, &mut call, result, &mut outcome)?;
+            outcome.regs.orig_rax = u64::MAX;
+        }
         // Where each process makes it, as it begins (rseq), each would stop for it.
         if row(nr).is_some_and(|row| matches!(row.how, How::Refused(_))) {
             self.learn_site(tid, nr, entry.ip(), &mut outcome)?;

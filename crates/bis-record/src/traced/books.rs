@@ -127,6 +127,7 @@ pub struct Change {
     pub regs: bool,
     pub xstate: bool,
     pub siginfo: bool,
+    pub segments: bool,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -248,6 +249,11 @@ impl Books {
     /// Does a tracer of the program's have it stopped where it touches some data?
     pub fn is_watched(&self, tid: Tid) -> bool {
         self.with_live(tid, |it| it.debug.is_used()) == Some(true)
+    }
+
+    /// Does a tracer of the program's have it stopped?
+    pub fn is_stopped(&self, tid: Tid) -> bool {
+        self.with_live(tid, |it| it.stop().is_some() || it.mode == Mode::Listen) == Some(true)
     }
 
     /// Is the tracer to hear that the tracee has touched what is watched? It does now.

@@ -1,14 +1,14 @@
 //! What a tracer has changed in a tracee, as the tracee's own stream says it.
 
 use bis_trace::{
-    event::{EventKind, MemWrite, Outcome, SignalEvent, SignalPoint},
+    event::{Effect, EventKind, MemWrite, Outcome, SignalEvent, SignalPoint},
     types::{Registers, Signal, Tid},
 };
 use bis_tracee::{Status, siginfo::SigInfo};
 
 use super::{
     Held,
-    books::{Kind, Stop},
+    books::{Change, Kind, Stop},
 };
 use crate::{crew::Crew, domain::Domain, error::Result, events::Recorder, process::Process, task::InCall};
 
@@ -27,7 +27,8 @@ impl Domain {
         if is_emulated {
             return self.recorder().change_call(tid, stop, writes);
         }
-        if !stop.change.regs && !stop.change.xstate && writes.is_empty() {
+        let Change { regs, xstate, segments, .. } = stop.change;
+        if !(regs || xstate || segments || !writes.is_empty()) {
             return Ok(());
         }
         if matches!(stop.kind, Kind::Entry { .. }) {
@@ -46,7 +47,7 @@ impl Domain {
         let is_again = RESTARTS.contains(&next.result()) || next.result() == RESTART_BLOCK;
         if in_signal && is_again && next.orig_rax.cast_signed() >= 0 {
             // The kernel would do this.
-            let again = libc::SYS_restart_syscall.cast_unsigned();
+            let again = if next.is_narrow() { 0 } else { libc::SYS_restart_syscall.cast_unsigned() };
             next.rax = if next.result() == RESTART_BLOCK { again } else { next.orig_rax };
             (next.rip, next.orig_rax) = (next.rip - 2, u64::MAX);
         }
@@ -133,6 +134,11 @@ impl Process {
         {
             next.orig_rax = before.orig_rax;
         }
+        // It was shown the sign of a 32-bit result, which the task does not have.
+        let low = |word: u64| word & u64::from(u32::MAX);
+        if before.is_narrow() && low(next.rax) == low(before.rax) {
+            next.rax = before.rax;
+        }
         let Registers { cs, ss, ds, es, fs, gs, .. } = *before;
         Registers { cs, ss, ds, es, fs, gs, ..next }
     }
@@ -146,6 +152,12 @@ impl Crew {
         if stop.change.xstate {
             self.stopped(tid)?.set_xstate(&stop.xstate)?;
             outcome.xstate = Some(self.stopped(tid)?.xstate()?);
+        }
+        if stop.change.segments {
+            for descriptor in &stop.segments {
+                self.stopped(tid)?.set_segment(descriptor)?;
+                outcome.effects.push(Effect::Segment { tid, descriptor: *descriptor });
+            }
         }
         Ok(outcome)
     }

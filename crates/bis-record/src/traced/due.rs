@@ -67,7 +67,7 @@ impl Crew {
                 it.due.push_back(Due::Event(EVENT_VFORK_DONE, child));
             }
             if it.mode == Mode::Syscall && !it.is_exit_told {
-                it.due.push_back(Due::Exit(call.nr));
+                it.due.push_back(Due::Exit(call.own_nr()));
             }
             if it.mode.is_step() {
                 it.due.push_back(Due::Trap);

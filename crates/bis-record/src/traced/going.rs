@@ -19,8 +19,8 @@ use super::{
 };
 use crate::{crew::Crew, domain::Domain, error::Result, process::Process, task::InCall};
 
-/// The instruction of a call.
-const SYSCALL: [u8; 2] = [0x0f, 0x05];
+/// The instructions of calls, of either table.
+const CALLS: [[u8; 2]; 2] = [[0x0f, 0x05], [0xcd, 0x80]];
 
 impl Domain {
     /// The task goes on from where it holds.
@@ -116,7 +116,8 @@ impl Process {
         let rip = self.stopped(tid)?.regs()?.rip;
         let stands = (Addr(rip), self.space.original_rip(Addr(rip)));
         self.session.traced.with_live(tid, |it| *it.stepped_from.get_or_insert(stands));
-        let is_call = self.memory.read_upto(Addr(rip), 2) == SYSCALL;
+        let next = self.memory.read_upto(Addr(rip), 2);
+        let is_call = CALLS.iter().any(|call| next == call);
         Ok(if is_call { Resume::Cont } else { Resume::Step })
     }
 }

@@ -4,7 +4,7 @@
 use bis_syscalls::{Call, may_block};
 use bis_trace::{
     event::{EventKind, Outcome},
-    types::{Registers, Tid},
+    types::{NARROW_TABLE, Registers, Tid},
 };
 use bis_tracee::Status;
 
@@ -12,7 +12,9 @@ use super::{
     Held,
     books::{Change, Kind, State, Stop},
 };
-use crate::{calls::as_wide, domain::Domain, error::Result, events::Recorder, process::Process};
+use crate::{
+    calls::as_wide, domain::Domain, error::Result, events::Recorder, process::Process, task::InCall,
+};
 
 pub const EVENT_STOP: i32 = 128;
 pub(super) const SYSGOOD: i32 = 0x80;
@@ -53,8 +55,15 @@ impl Domain {
             _ => siginfo(libc::SIGTRAP, status >> 8),
         };
         let mut regs = self.own_registers(&regs);
+        if let Some(call) = self.task(tid)?.call.as_ref() {
+            regs = call.as_own(&regs);
+        }
         if let Kind::Exit { nr } = kind {
             regs.orig_rax = nr;
+            if regs.is_narrow() {
+                // The kernel leaves the sign of a result, which only a 64-bit tracer sees.
+                regs.rax = regs.result_of(NARROW_TABLE).cast_unsigned();
+            }
         }
         if status >> 16 == EVENT_STOP {
             regs = self.as_interrupted(tid, kind, regs)?;
@@ -125,7 +134,7 @@ impl Process {
             let waits = may_block(&call);
             return Ok(if waits { Registers { rax: rax(RESTARTS_CALL), ..regs } } else { regs });
         }
-        let Some(nr) = self.task(tid)?.call.as_ref().map(|call| call.nr) else { return Ok(regs) };
+        let Some(nr) = self.task(tid)?.call.as_ref().map(InCall::own_nr) else { return Ok(regs) };
         if regs.orig_rax != u64::MAX {
             return Ok(regs);
         }

@@ -26,6 +26,7 @@ mod going;
 mod heard;
 mod held;
 mod hold;
+mod layouts;
 mod requests;
 mod told;
 mod waits;

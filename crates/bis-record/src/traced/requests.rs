@@ -3,12 +3,13 @@
 use bis_syscalls::{Call, sandbox::Table};
 use bis_trace::{
     event::MemWrite,
-    types::{Addr, PAGE, REGISTER_COUNT, Registers, Signal, Tid},
+    types::{Addr, NARROW_TABLE, PAGE, Signal, Tid},
 };
 use bis_tracee::{Memory, debug::Access, maps, proc, sys};
 
 use super::{
     books::{DebugState, Kind, Mode, Stop, Tracee},
+    layouts::{FXSAVE_LEN, Layout, SIGINFO_LEN, segment_base, segment_told},
     told::EVENT_SECCOMP,
 };
 use crate::{
@@ -21,18 +22,14 @@ use crate::{
 };
 
 const WORD: usize = 8;
-/// The registers of `struct user`, and where its debug registers begin and end.
-const REGS_LEN: usize = REGISTER_COUNT * WORD;
-const DEBUG_REGS: std::ops::Range<u64> = 848..912;
-const USER_LEN: u64 = 912;
-/// `siginfo_t`.
-const SIGINFO_LEN: usize = 128;
-/// Of the extended state, what FXSAVE knows.
-const FPREGS_LEN: usize = 512;
 
 const NT_PRSTATUS: u64 = linux_raw_sys::elf_uapi::NT_PRSTATUS as u64;
 const NT_PRFPREG: u64 = linux_raw_sys::elf_uapi::NT_PRFPREG as u64;
 const NT_X86_XSTATE: u64 = linux_raw_sys::elf_uapi::NT_X86_XSTATE as u64;
+const NT_PRXFPREG: u64 = linux_raw_sys::elf_uapi::NT_PRXFPREG as u64;
+const NT_386_TLS: u64 = linux_raw_sys::elf_uapi::NT_386_TLS as u64;
+/// Bytes of a descriptor of thread-local storage.
+const DESCRIPTOR_LEN: usize = 16;
 
 /// PTRACE_SETOPTIONS, as kernels before 2.4.6 knew it.
 const PTRACE_OLDSETOPTIONS: u32 = linux_raw_sys::ptrace::PTRACE_OLDSETOPTIONS;
@@ -51,31 +48,16 @@ const ARCH_GET_FS: u64 = 0x1003;
 const ARCH_GET_GS: u64 = 0x1004;
 /// A descriptor of thread-local storage of a tracee: 32-bit programs have theirs there, and debuggers look.
 const PTRACE_GET_THREAD_AREA: u32 = 25;
-/// The first of their numbers (GDT_ENTRY_TLS_MIN of `arch/x86/include/asm/segment.h`).
-const TLS_ENTRY_MIN: usize = 12;
+const PTRACE_SET_THREAD_AREA: u32 = 26;
+/// What FXSAVE knows, which 32-bit tracers ask for by a request of its own.
+const PTRACE_GETFPXREGS: u32 = 18;
+const PTRACE_SETFPXREGS: u32 = 19;
 /// Where the bases of its segments are among the registers of `struct user`.
 const FS_BASE_AT: usize = 21 * WORD;
 const GS_BASE_AT: usize = 22 * WORD;
 
 /// What a request comes to: a result, or the error's number.
 type Answer<T = i64> = std::result::Result<T, i32>;
-
-fn bytes_of(regs: &Registers) -> Vec<u8> {
-    regs.words().into_iter().flat_map(u64::to_le_bytes).collect()
-}
-
-/// These bytes of registers in place of those from `at` on.
-fn put_registers(regs: &mut Registers, at: usize, data: &[u8]) -> Answer<()> {
-    let mut bytes = bytes_of(regs);
-    let place = bytes.get_mut(at..at + data.len()).ok_or(libc::EIO)?;
-    place.copy_from_slice(data);
-    let mut words = [0; REGISTER_COUNT];
-    for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(WORD)) {
-        *word = u64::from_le_bytes(chunk.try_into().map_err(|_| libc::EIO)?);
-    }
-    *regs = Registers::from_words(words);
-    Ok(())
-}
 
 /// What PTRACE_GET_SYSCALL_INFO says of a stop.
 fn call_info(stop: &Stop) -> Vec<u8> {
@@ -102,7 +84,8 @@ fn call_info(stop: &Stop) -> Vec<u8> {
             }
         }
         Kind::Exit { .. } => {
-            let result = stop.regs.rax.cast_signed();
+            let table = if stop.regs.is_narrow() { NARROW_TABLE } else { 0 };
+            let result = stop.regs.result_of(table);
             info.extend(result.to_le_bytes());
             info.push(u8::from((-4095..0).contains(&result)));
         }
@@ -163,13 +146,6 @@ fn write_debug_register(debug: &mut DebugState, number: usize, word: u64) -> Ans
     Ok(0)
 }
 
-/// The number of the debug register at this offset of `struct user`, if one is there.
-fn debug_number(offset: u64) -> Option<usize> {
-    let is_one = DEBUG_REGS.contains(&offset) && offset.is_multiple_of(WORD as u64);
-    let number = offset.checked_sub(DEBUG_REGS.start).filter(|_| is_one)? / WORD as u64;
-    usize::try_from(number).ok()
-}
-
 impl Crew {
     pub fn enter_ptrace(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         let pid = self.task(tid)?.pid;
@@ -223,22 +199,27 @@ impl Crew {
     fn request_at_stop(&mut self, tid: Tid, target: Tid, stop: &Stop, request: u32, call: &Call) -> Answer {
         let (addr, data) = (call.args[2], call.args[3]);
         let to = Addr(data);
+        let is_narrow = self.call(tid).is_ok_and(|call| call.narrow.is_some());
+        let layout = if is_narrow { Layout::Narrow } else { Layout::Wide };
         match request {
             libc::PTRACE_PEEKTEXT | libc::PTRACE_PEEKDATA => {
-                let word = self.peek(target, Addr(addr), WORD)?;
+                let word = self.peek(target, Addr(addr), layout.word())?;
                 self.answer_with(tid, to, word)
             }
             libc::PTRACE_POKETEXT | libc::PTRACE_POKEDATA => {
-                self.poke(target, Addr(addr), &data.to_le_bytes())
+                self.poke(target, Addr(addr), &layout.bytes_of_word(data))
             }
-            libc::PTRACE_PEEKUSER => self.peek_user(tid, target, stop, addr, to),
-            libc::PTRACE_POKEUSER => self.poke_user(target, addr, data),
-            libc::PTRACE_GETREGS => self.answer_with(tid, to, bytes_of(&stop.regs)),
+            libc::PTRACE_PEEKUSER => {
+                let word = self.peek_user(layout, target, stop, addr)?;
+                self.answer_with(tid, to, word)
+            }
+            libc::PTRACE_POKEUSER => self.poke_user(layout, target, addr, data),
+            libc::PTRACE_GETREGS => self.answer_with(tid, to, layout.registers(&stop.regs)),
             libc::PTRACE_SETREGS => {
-                let bytes = given(&self.memory, to, REGS_LEN)?;
-                self.change_regs(target, 0, &bytes)
+                let bytes = given(&self.memory, to, layout.registers_len())?;
+                self.change_regs(layout, target, 0, &bytes)
             }
-            PTRACE_ARCH_PRCTL => match data {
+            PTRACE_ARCH_PRCTL if !is_narrow => match data {
                 ARCH_GET_FS => self.answer_with(tid, Addr(addr), stop.regs.fs_base.to_le_bytes().to_vec()),
                 ARCH_GET_GS => self.answer_with(tid, Addr(addr), stop.regs.gs_base.to_le_bytes().to_vec()),
                 ARCH_SET_FS => self.set_base(target, FS_BASE_AT, addr),
@@ -246,28 +227,37 @@ impl Crew {
                 _ => Err(libc::EINVAL),
             },
             libc::PTRACE_GETFPREGS => {
-                let bytes = stop.xstate.get(..FPREGS_LEN).ok_or(libc::EIO)?.to_vec();
+                let bytes = layout.floating(&stop.regs, &stop.xstate).ok_or(libc::EIO)?;
                 self.answer_with(tid, to, bytes)
             }
             libc::PTRACE_SETFPREGS => {
-                let bytes = given(&self.memory, to, FPREGS_LEN)?;
-                self.change_xstate(target, &bytes)
+                let bytes = given(&self.memory, to, layout.floating_len())?;
+                self.change_floating(layout, target, &bytes)
             }
-            libc::PTRACE_GETREGSET => self.get_set(tid, stop, addr, to),
-            libc::PTRACE_SETREGSET => self.put_set(tid, target, addr, to),
+            PTRACE_GETFPXREGS if is_narrow => {
+                let bytes = stop.xstate.get(..FXSAVE_LEN).ok_or(libc::EIO)?.to_vec();
+                self.answer_with(tid, to, bytes)
+            }
+            PTRACE_SETFPXREGS if is_narrow => {
+                let bytes = given(&self.memory, to, FXSAVE_LEN)?;
+                self.change_floating(Layout::Wide, target, &bytes)
+            }
+            libc::PTRACE_GETREGSET => self.get_set(tid, layout, stop, addr, to),
+            libc::PTRACE_SETREGSET => self.put_set(tid, layout, (target, stop), addr, to),
             libc::PTRACE_GETSIGINFO if matches!(stop.kind, Kind::Group) => Err(libc::EINVAL),
-            libc::PTRACE_GETSIGINFO => self.answer_with(tid, to, stop.siginfo.to_vec()),
-            libc::PTRACE_SETSIGINFO => self.put_siginfo(target, to),
+            libc::PTRACE_GETSIGINFO => self.answer_with(tid, to, layout.siginfo(&stop.siginfo)),
+            libc::PTRACE_SETSIGINFO => self.put_siginfo(layout, target, to),
+            PTRACE_GET_THREAD_AREA | PTRACE_SET_THREAD_AREA if call.i32(2) < 0 => Err(libc::EIO),
             PTRACE_GET_THREAD_AREA => {
-                let at = usize::try_from(addr).ok().and_then(|entry| entry.checked_sub(TLS_ENTRY_MIN));
-                let segment = at.and_then(|at| stop.segments.get(at)).ok_or(libc::EINVAL)?;
+                let segment = segment_at(stop, call.u32(2))?;
                 self.answer_with(tid, to, segment.to_vec())
             }
+            PTRACE_SET_THREAD_AREA => self.put_segment(target, call.u32(2), to),
             libc::PTRACE_GETSIGMASK if addr != WORD as u64 => Err(libc::EINVAL),
             libc::PTRACE_GETSIGMASK => self.answer_with(tid, to, stop.sigmask.to_le_bytes().to_vec()),
             // To be had by nobody but a process that was checkpointed.
             libc::PTRACE_SETSIGMASK => Err(libc::EIO),
-            libc::PTRACE_GETEVENTMSG => self.answer_with(tid, to, stop.message.to_le_bytes().to_vec()),
+            libc::PTRACE_GETEVENTMSG => self.answer_with(tid, to, layout.bytes_of_word(stop.message)),
             libc::PTRACE_GET_SYSCALL_INFO => self.get_call_info(tid, stop, addr, to),
             libc::PTRACE_SETOPTIONS | PTRACE_OLDSETOPTIONS => set_options(&self.session, target, data),
             libc::PTRACE_LISTEN => self.listen(target, stop),
@@ -282,37 +272,65 @@ impl Crew {
     }
 
     /// A word of `struct user`. All but the registers is zero.
-    fn peek_user(&mut self, tid: Tid, target: Tid, stop: &Stop, offset: u64, to: Addr) -> Answer {
-        let at = usize::try_from(offset).map_err(|_| libc::EIO)?;
-        if !at.is_multiple_of(WORD) || offset >= USER_LEN {
-            return Err(libc::EIO);
-        }
-        if let Some(number) = debug_number(offset) {
+    fn peek_user(&self, layout: Layout, target: Tid, stop: &Stop, offset: u64) -> Answer<Vec<u8>> {
+        let at = user_word(layout, offset)?;
+        if let Some(number) = layout.debug_number(offset) {
             let word = self.session.traced.with_live(target, |it| debug_register(&it.debug, number));
-            return self.answer_with(tid, to, word.unwrap_or(0).to_le_bytes().to_vec());
+            return Ok(layout.bytes_of_word(word.unwrap_or(0)));
         }
-        let word = bytes_of(&stop.regs).get(at..at + WORD).map_or(vec![0; WORD], <[u8]>::to_vec);
-        self.answer_with(tid, to, word)
+        let regs = layout.registers(&stop.regs);
+        Ok(regs.get(at..at + layout.word()).map_or(layout.bytes_of_word(0), <[u8]>::to_vec))
     }
 
-    fn poke_user(&mut self, target: Tid, offset: u64, word: u64) -> Answer {
-        if let Some(number) = debug_number(offset) {
+    fn poke_user(&mut self, layout: Layout, target: Tid, offset: u64, word: u64) -> Answer {
+        let at = user_word(layout, offset)?;
+        if let Some(number) = layout.debug_number(offset) {
             let write = |it: &mut Tracee| write_debug_register(&mut it.debug, number, word);
             return self.session.traced.with_live(target, write).unwrap_or(Err(libc::ESRCH));
         }
-        let at = usize::try_from(offset).map_err(|_| libc::EIO)?;
-        self.change_regs(target, at, &word.to_le_bytes())
+        if layout == Layout::Narrow && at >= layout.registers_len() {
+            // The kernel takes these words of 32-bit tracers, and forgets them.
+            return Ok(0);
+        }
+        self.change_regs(layout, target, at, &layout.bytes_of_word(word))
     }
 
     fn set_base(&mut self, target: Tid, at: usize, base: u64) -> Answer {
         if base >= USER_END {
             return Err(libc::EPERM);
         }
-        self.change_regs(target, at, &base.to_le_bytes())
+        self.change_regs(Layout::Wide, target, at, &base.to_le_bytes())
     }
 
-    fn put_siginfo(&mut self, target: Tid, from: Addr) -> Answer {
-        let bytes = given(&self.memory, from, SIGINFO_LEN)?;
+    /// A descriptor of thread-local storage. A segment register that has it gets its base.
+    fn put_segment(&mut self, target: Tid, entry: u32, from: Addr) -> Answer {
+        let bytes = given(&self.memory, from, DESCRIPTOR_LEN)?;
+        let given = bytes.first_chunk().ok_or(libc::EFAULT)?;
+        let segment = segment_told(entry, given).ok_or(libc::EINVAL)?;
+        let mut result = Ok(0);
+        with_stop(&self.session, target, |stop| {
+            if let Err(errno) = segment_at(stop, entry) {
+                result = Err(errno);
+                return;
+            }
+            stop.segments.retain(|it| it[..4] != segment[..4]);
+            stop.segments.push(segment);
+            stop.segments.sort_by_key(|it| it[0]);
+            stop.change.segments = true;
+            let (selector, base) = (u64::from(entry << 3 | 3), segment_base(&segment));
+            let regs = &mut stop.regs;
+            for (own, place) in [(regs.fs, &mut regs.fs_base), (regs.gs, &mut regs.gs_base)] {
+                if own == selector {
+                    *place = base;
+                    stop.change.regs = true;
+                }
+            }
+        })?;
+        result
+    }
+
+    fn put_siginfo(&mut self, layout: Layout, target: Tid, from: Addr) -> Answer {
+        let bytes = layout.siginfo_of(given(&self.memory, from, SIGINFO_LEN)?);
         with_stop(&self.session, target, |stop| {
             stop.siginfo.copy_from_slice(&bytes);
             stop.change.siginfo = true;
@@ -408,13 +426,22 @@ impl Crew {
         Some(done)
     }
 
-    fn change_regs(&mut self, target: Tid, at: usize, data: &[u8]) -> Answer {
-        let mut result = Ok(());
+    fn change_regs(&mut self, layout: Layout, target: Tid, at: usize, data: &[u8]) -> Answer {
+        let mut result = None;
         with_stop(&self.session, target, |stop| {
-            result = put_registers(&mut stop.regs, at, data);
-            stop.change.regs |= result.is_ok();
+            result = layout.put_registers(&mut stop.regs, at, data);
+            stop.change.regs |= result.is_some();
         })?;
-        result.map(|()| 0)
+        result.map(|()| 0).ok_or(libc::EIO)
+    }
+
+    fn change_floating(&mut self, layout: Layout, target: Tid, data: &[u8]) -> Answer {
+        let mut result = None;
+        with_stop(&self.session, target, |stop| {
+            result = layout.put_floating(&stop.regs, &mut stop.xstate, data);
+            stop.change.xstate |= result.is_some();
+        })?;
+        result.map(|()| 0).ok_or(libc::EIO)
     }
 
     fn change_xstate(&mut self, target: Tid, data: &[u8]) -> Answer {
@@ -429,37 +456,78 @@ impl Crew {
         result
     }
 
-    fn get_set(&mut self, tid: Tid, stop: &Stop, set: u64, iov: Addr) -> Answer {
-        let (base, room) = set_buffer(&self.memory, iov)?;
-        let bytes = match set {
-            NT_PRSTATUS => bytes_of(&stop.regs),
-            NT_PRFPREG => stop.xstate.get(..FPREGS_LEN).ok_or(libc::EIO)?.to_vec(),
-            NT_X86_XSTATE => stop.xstate.clone(),
-            _ => return Err(libc::EINVAL),
-        };
-        if !room.is_multiple_of(if set == NT_PRFPREG { 4 } else { WORD }) {
+    fn get_set(&mut self, tid: Tid, layout: Layout, stop: &Stop, set: u64, iov: Addr) -> Answer {
+        let (base, room) = set_buffer(&self.memory, layout, iov)?;
+        let own = Layout::of(&stop.regs);
+        if !room.is_multiple_of(unit(own, set).ok_or(libc::EINVAL)?) {
             return Err(libc::EINVAL);
         }
+        let bytes = match set {
+            NT_PRSTATUS => own.registers(&stop.regs),
+            NT_PRFPREG => own.floating(&stop.regs, &stop.xstate).ok_or(libc::EIO)?,
+            NT_PRXFPREG => stop.xstate.get(..FXSAVE_LEN).ok_or(libc::EIO)?.to_vec(),
+            NT_386_TLS => stop.segments.concat(),
+            _ => stop.xstate.clone(),
+        };
         let len = room.min(bytes.len());
-        self.answer_with(tid, Addr(base), bytes[..len].to_vec())?;
-        self.answer_with(tid, iov + 8, (len as u64).to_le_bytes().to_vec())
+        self.answer_with(tid, base, bytes[..len].to_vec())?;
+        self.answer_with(tid, iov + layout.word() as u64, layout.bytes_of_word(len as u64))
     }
 
-    fn put_set(&mut self, tid: Tid, target: Tid, set: u64, iov: Addr) -> Answer {
-        let (base, len) = set_buffer(&self.memory, iov)?;
+    fn put_set(
+        &mut self,
+        tid: Tid,
+        layout: Layout,
+        (target, stop): (Tid, &Stop),
+        set: u64,
+        iov: Addr,
+    ) -> Answer {
+        let (base, len) = set_buffer(&self.memory, layout, iov)?;
+        let own = Layout::of(&stop.regs);
+        if !len.is_multiple_of(unit(own, set).ok_or(libc::EINVAL)?) {
+            return Err(libc::EINVAL);
+        }
         let most = match set {
-            NT_PRSTATUS => REGS_LEN,
-            NT_PRFPREG => FPREGS_LEN,
-            NT_X86_XSTATE => usize::MAX,
+            NT_PRSTATUS => own.registers_len(),
+            NT_PRFPREG => own.floating_len(),
+            NT_PRXFPREG => FXSAVE_LEN,
+            NT_X86_XSTATE => stop.xstate.len(),
             _ => return Err(libc::EINVAL),
         };
-        let bytes = self.memory.read_vec(Addr(base), len.min(most)).map_err(|_| libc::EFAULT)?;
+        let bytes = given(&self.memory, base, len.min(most))?;
         match set {
-            NT_PRSTATUS => self.change_regs(target, 0, &bytes)?,
+            NT_PRSTATUS => self.change_regs(own, target, 0, &bytes)?,
+            NT_PRFPREG => self.change_floating(own, target, &bytes)?,
+            NT_PRXFPREG => self.change_floating(Layout::Wide, target, &bytes)?,
             _ => self.change_xstate(target, &bytes)?,
         };
-        self.answer_with(tid, iov + 8, (bytes.len() as u64).to_le_bytes().to_vec())
+        self.answer_with(tid, iov + layout.word() as u64, layout.bytes_of_word(bytes.len() as u64))
     }
+}
+
+/// Of what the sets of a tracee with this layout are so many. None: it has no such set.
+fn unit(own: Layout, set: u64) -> Option<usize> {
+    let is_narrow = own == Layout::Narrow;
+    match set {
+        NT_PRSTATUS => Some(own.word()),
+        NT_PRFPREG => Some(4),
+        NT_PRXFPREG if is_narrow => Some(4),
+        NT_386_TLS if is_narrow => Some(DESCRIPTOR_LEN),
+        NT_X86_XSTATE => Some(8),
+        _ => None,
+    }
+}
+
+/// Where a word of `struct user` is.
+fn user_word(layout: Layout, offset: u64) -> Answer<usize> {
+    let is_one = offset.is_multiple_of(layout.word() as u64) && offset < layout.user_len();
+    usize::try_from(offset).ok().filter(|_| is_one).ok_or(libc::EIO)
+}
+
+/// The descriptor of thread-local storage of this number.
+fn segment_at(stop: &Stop, entry: u32) -> Answer<&[u8; DESCRIPTOR_LEN]> {
+    let is_it = |segment: &&[u8; DESCRIPTOR_LEN]| segment[..4] == entry.to_le_bytes();
+    stop.segments.iter().find(is_it).ok_or(libc::EINVAL)
 }
 
 fn with_stop(session: &Session, target: Tid, use_it: impl FnOnce(&mut Stop)) -> Answer {
@@ -513,9 +581,11 @@ fn attach(session: &Session, tracer: Tid, target: Tid, request: i32, call: &Call
 }
 
 /// The buffer of a `struct iovec`.
-fn set_buffer(memory: &Memory, iov: Addr) -> Answer<(u64, usize)> {
-    let word = |at: u64| memory.read_u64(Addr(at)).map_err(|_| libc::EFAULT);
-    Ok((word(iov.0)?, usize::try_from(word((iov + 8).0)?).map_err(|_| libc::EINVAL)?))
+fn set_buffer(memory: &Memory, layout: Layout, iov: Addr) -> Answer<(Addr, usize)> {
+    let bytes = given(memory, iov, 2 * layout.word())?;
+    let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    let (base, len) = bytes.split_at(layout.word());
+    Ok((Addr(word(base)), usize::try_from(word(len)).map_err(|_| libc::EINVAL)?))
 }
 
 /// What the caller gives: so many bytes of its memory.

@@ -15,7 +15,7 @@ use super::{
     books::{Kind, Mode},
     hold::{EVENT_STOP, SYSGOOD, TRAP_TRACE, status_of},
 };
-use crate::{calls::is_vsyscall, crew::Crew, domain::Domain, error::Result, events::Recorder};
+use crate::{calls::is_vsyscall, crew::Crew, domain::Domain, error::Result, events::Recorder, task::InCall};
 
 pub const EVENT_SECCOMP: i32 = 7;
 pub const O_TRACESECCOMP: i32 = 1 << EVENT_SECCOMP;
@@ -157,7 +157,7 @@ impl Domain {
     /// that hears of calls is told that it comes back, if it was told of the entry. True: the task holds
     /// for that.
     fn tell_comes_back(&mut self, tid: Tid, status: Status) -> Result<bool> {
-        let Some(nr) = self.task(tid)?.call.as_ref().map(|call| call.nr) else { return Ok(false) };
+        let Some(nr) = self.task(tid)?.call.as_ref().map(InCall::own_nr) else { return Ok(false) };
         let told = self.session.traced.with_live(tid, |it| {
             let is_exit = it.mode == Mode::Syscall && it.entered.is_some() && !it.is_exit_told;
             // The entry is told anew when the call is made again.
@@ -213,7 +213,7 @@ impl Domain {
         }
         let (in_call, signal) = (self.task(tid)?.call.is_some(), info.signal());
         let held = Held::Report(Status::Signal(signal));
-        let nr = self.task(tid)?.call.as_ref().map_or(0, |call| call.nr);
+        let nr = self.task(tid)?.call.as_ref().map_or(0, InCall::own_nr);
         let told = self.session.traced.with_live(tid, |it| {
             let is_exit = in_call && it.mode == Mode::Syscall && it.entered.is_some() && !it.is_exit_told;
             let good = if it.wants(libc::PTRACE_O_TRACESYSGOOD) { SYSGOOD } else { 0 };

@@ -48,6 +48,8 @@ use crate::plan::Memory;
 use room::{After, Back, Maker};
 use table::How;
 
+pub use siginfo::{narrowed as siginfo_narrowed, widened as siginfo_widened};
+
 /// The length of the room in bytes. It holds 32,766 pointers of `execve`, which is more than command lines
 /// have that `xargs` makes.
 pub const ROOM_LEN: u64 = 0x40000;

@@ -67,7 +67,7 @@ fn member(signal: i32, code: i32) -> &'static [Field] {
 }
 
 /// The 32-bit layout of a 64-bit siginfo.
-pub(super) fn narrowed(bytes: &[u8]) -> Vec<u8> {
+pub fn narrowed(bytes: &[u8]) -> Vec<u8> {
     let wide = Fields(bytes);
     let mut narrow = Fresh::new(LEN);
     narrow.put(0, &bytes[..NARROW]);
@@ -85,7 +85,7 @@ pub(super) fn shape(bytes: &[u8]) -> Result<Vec<u8>, i32> {
 }
 
 /// The 64-bit layout of a 32-bit siginfo.
-pub(super) fn widened(bytes: &[u8]) -> Vec<u8> {
+pub fn widened(bytes: &[u8]) -> Vec<u8> {
     let narrow = Fields(bytes);
     let mut wide = Fresh::new(LEN);
     wide.put(0, &bytes[..NARROW]);

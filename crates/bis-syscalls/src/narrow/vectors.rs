@@ -41,3 +41,10 @@ pub(super) fn positioned(m: &mut Maker<'_>, nr: u64, has_flags: bool) -> Made {
     let flags = if has_flags { m.arg(5) } else { 0 };
     made(nr, [m.arg(0), m.iovecs(m.raw(1), m.raw(2))?, m.arg(2), m.pair(3), 0, flags])
 }
+
+/// process_vm_readv and process_vm_writev: two arrays, of which the second says addresses in the memory of
+/// another process.
+pub(super) fn remote(m: &mut Maker<'_>, nr: u64) -> Made {
+    let (own, others) = (m.iovecs(m.raw(1), m.raw(2))?, m.iovecs(m.raw(3), m.raw(4))?);
+    made(nr, [m.arg(0), own, m.arg(2), others, m.arg(4), m.arg(5)])
+}

@@ -23,7 +23,7 @@ pub(super) static ROWS: &[Row] = &[
     by(23, "setuid", |m| ids::set(m, 105, 0, 1)),
     by(24, "getuid", |m| ids::got(m, 102)),
     by(25, "stime", time::stime),
-    no(26, "ptrace", OTHERS),
+    plain(26, "ptrace", 101),
     plain(27, "alarm", 37),
     no(28, "oldfstat", OLD),
     plain(29, "pause", 34),
