@@ -24,6 +24,7 @@ mod fault;
 mod found;
 mod guide;
 mod guided;
+mod halted;
 mod hooks;
 mod limits;
 mod linger;

@@ -33,6 +33,7 @@ use crate::{
     chaos::{self, Chaos},
     cores::Cores,
     error::Result,
+    halted::Halted,
     hooks::{
         image::HookImage,
         texts::Texts,
@@ -65,6 +66,7 @@ pub struct Session {
     /// The limit of open files that we were started with.
     pub file_limit: Option<libc::rlimit>,
     pub limits: Limits,
+    pub halted: Halted,
     pub mail: Mail,
     /// Which of its tasks trace others of them.
     pub traced: Books,
@@ -140,6 +142,7 @@ impl Session {
             registry: Registry::default(),
             file_limit: sys::raise_file_limit(),
             limits: Limits::default(),
+            halted: Halted::default(),
             mail: Mail::default(),
             traced: Books::default(),
             views: Views::default(),

@@ -36,6 +36,9 @@ impl Domain {
             self.recorder().note(tid, status);
             return Ok(());
         }
+        if how != Resume::Listen {
+            self.session.halted.set(tid, false);
+        }
         let task = self.task(tid)?;
         let signal = task.inject.take();
         task.has_gone_on |= how != Resume::Listen && task.call.is_none();
@@ -206,6 +209,7 @@ impl Recorder<'_> {
     pub fn note(&mut self, tid: Tid, status: Status) {
         tracing::trace!(domain = %self.id, %tid, %status, "report");
         self.watched.stops.fetch_add(1, Ordering::Relaxed);
+        self.session.halted.set(tid, matches!(status, Status::GroupStop(_)));
         // A thread that execs goes on under its leader's id; to us it is still the thread.
         let tid = match status {
             Status::Exec(former) if self.tasks.contains_key(&former) => {

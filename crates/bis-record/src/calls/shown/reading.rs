@@ -34,12 +34,12 @@ use bis_trace::{
 use bis_tracee::{
     Memory, maps,
     pagemap::{Page, PageMap},
-    proc, sys,
+    proc, sys, task,
 };
 
 use super::{
     Rest, Shown, ShownFile, ShownText, shown_file,
-    text::{self, Weight},
+    text::{self, OwnStatus, State, Weight},
     window::{Records, Window},
 };
 use crate::{
@@ -334,10 +334,15 @@ impl Process {
             Shown::Numa => text::numa(&text, &ours, &self.instead(number, &text)),
             Shown::Status => {
                 let own = proc::read("/proc/self/status").ok()?;
-                let is_self = self.is_self(tid, number);
-                text::status(&text, &own, is_self, self.own_seccomp(number), &weigh(number, &ours)?)
+                let tracer = self.session.traced.with_live(number, |it| it.tracer);
+                let it = OwnStatus {
+                    state: self.state(tid, number, &text),
+                    tracer: tracer.map_or(Tid(0), |tracer| self.session.inside(tid, tracer)),
+                    seccomp: self.own_seccomp(number),
+                };
+                text::status(&text, &own, it, &weigh(number, &ours)?)
             }
-            Shown::Stat => text::stat(&text, self.is_self(tid, number), &weigh(number, &ours)?),
+            Shown::Stat => text::stat(&text, self.state(tid, number, &text), &weigh(number, &ours)?),
             Shown::Limits => {
                 let own = process_of(number).and_then(|pid| self.session.limits.own(pid));
                 text::limits(&text, own)
@@ -397,6 +402,23 @@ impl Crew {
             }
         }
         Ok((bytes.len() - rest.len()) as u64)
+    }
+
+    /// What a task does by itself of which the kernel says this; none: what that says.
+    fn state(&self, tid: Tid, number: Tid, text: &[u8]) -> Option<State> {
+        if self.is_self(tid, number) {
+            // Whose text this is, runs; it is stopped only while it waits for us.
+            return Some(State::Runs);
+        }
+        if !text::is_in_trace_stop(text) {
+            return None;
+        }
+        if self.session.traced.is_stopped(number) {
+            return Some(State::Traced);
+        }
+        // A stop that its supervisor has not heard of yet is the last word.
+        let is_halted = task::reports_halt(number).unwrap_or_else(|| self.session.halted.has(number));
+        Some(if is_halted { State::Stopped } else { State::Runs })
     }
 
     /// Is the text of this task the reader's own, or that of its process?

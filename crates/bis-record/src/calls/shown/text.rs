@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, ops::Range};
 
-use bis_trace::types::{Addr, PAGE};
+use bis_trace::types::{Addr, PAGE, Tid};
 use bis_tracee::address_limit::Limit;
 
 use crate::space::without;
@@ -306,16 +306,52 @@ pub fn limits(text: &[u8], own: Option<Limit>) -> Vec<u8> {
         .concat()
 }
 
-/// The text of stat without `ours`. A task's name may hold anything; what follows the last parenthesis are
+/// What a task does, where that is not what the kernel says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    Runs,
+    Stopped,
+    /// By a tracer of the program's.
+    Traced,
+}
+
+impl State {
+    fn letter(self) -> char {
+        match self {
+            State::Runs => 'R',
+            State::Stopped => 'T',
+            State::Traced => 't',
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            State::Runs => "running",
+            State::Stopped => "stopped",
+            State::Traced => "tracing stop",
+        }
+    }
+}
+
+/// Does the kernel say in this text of stat or status that the task stands in a stop for its tracer?
+pub fn is_in_trace_stop(text: &[u8]) -> bool {
+    if let Some(line) = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"State:\t")) {
+        return line.starts_with(b"t");
+    }
+    let behind = text.iter().rposition(|byte| *byte == b')').map(|end| &text[end + 1..]);
+    behind.is_some_and(|rest| rest.starts_with(b" t"))
+}
+
+/// The text of stat without `ours`, and with this state. A task's name may hold anything; what follows the last parenthesis are
 /// words: the state is the first, then with 20 the bytes that are mapped and with 21 the pages in memory.
-pub fn stat(text: &[u8], is_self: bool, ours: &Weight) -> Vec<u8> {
+pub fn stat(text: &[u8], state: Option<State>, ours: &Weight) -> Vec<u8> {
     let Some(end) = text.iter().rposition(|byte| *byte == b')') else { return text.to_vec() };
     let (name, rest) = text.split_at(end + 1);
     let less = [(20, ours.mapped), (21, pages(ours.own + ours.shared))];
     let rest = String::from_utf8_lossy(rest);
     let mut words = lessened(rest.split_whitespace(), &less);
-    if let Some(state) = words.first_mut().filter(|_| is_self) {
-        *state = "R".into();
+    if let (Some(word), Some(state)) = (words.first_mut(), state) {
+        *word = state.letter().to_string().into();
     }
     [name, b" ", words.join(" ").as_bytes(), b"\n"].concat()
 }
@@ -334,18 +370,28 @@ fn of_status(name: &[u8], ours: &Weight) -> Option<u64> {
     Some(bytes / 1024)
 }
 
-/// The text of status as it would be without a tracer and its filter: `own` is the recorder's own, and
-/// `seccomp` what the task itself has added to that; none where that is not known. `ours` is memory that is
-/// not the program's.
-pub fn status(text: &[u8], own: &[u8], is_self: bool, seccomp: Option<OwnSeccomp>, ours: &Weight) -> Vec<u8> {
-    let own = String::from_utf8_lossy(own);
+/// What status says of a task by itself, beside its memory.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnStatus {
+    /// None: what the kernel says.
+    pub state: Option<State>,
+    /// Who traces it, as the reader calls that task; 0: nobody.
+    pub tracer: Tid,
+    /// None: that is not known.
+    pub seccomp: Option<OwnSeccomp>,
+}
+
+/// The text of status as it would be without a tracer and its filter: `recorder` is that of the recorder.
+/// `ours` is memory that is not the program's.
+pub fn status(text: &[u8], recorder: &[u8], it: OwnStatus, ours: &Weight) -> Vec<u8> {
+    let OwnStatus { state, tracer, seccomp } = it;
+    let own = String::from_utf8_lossy(recorder);
     let mut out = Vec::with_capacity(text.len());
     for line in text.split_inclusive(|byte| *byte == b'\n') {
         let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
         let replaced = match name {
-            b"TracerPid" => Some("TracerPid:\t0\n".to_owned()),
-            // Whose text this is, runs; it is stopped only while it waits for us.
-            b"State" if is_self => Some("State:\tR (running)\n".to_owned()),
+            b"TracerPid" => Some(format!("TracerPid:\t{tracer}\n")),
+            b"State" => state.map(|it| format!("State:\t{} ({})\n", it.letter(), it.name())),
             b"Seccomp" | b"Seccomp_filters" => {
                 let own = number(&own, name);
                 let added = seccomp.unwrap_or_default();
@@ -491,15 +537,20 @@ mod tests {
     fn a_status_has_no_tracer() {
         let text = b"Name:\tx\nState:\tt (tracing stop)\nTracerPid:\t77\nSeccomp:\t2\nSeccomp_filters:\t1\n";
         let own = b"Seccomp:\t0\nSeccomp_filters:\t0\n";
-        let found = status(text, own, true, None, &Weight::default());
+        let it = OwnStatus { state: Some(State::Runs), tracer: Tid(0), seccomp: None };
+        let found = status(text, own, it, &Weight::default());
         assert_eq!(
             found,
             b"Name:\tx\nState:\tR (running)\nTracerPid:\t0\nSeccomp:\t0\nSeccomp_filters:\t0\n"
         );
+        assert!(is_in_trace_stop(text) && !is_in_trace_stop(&found));
+        let it = OwnStatus { state: Some(State::Stopped), tracer: Tid(5), ..it };
+        let found = status(text, own, it, &Weight::default());
+        assert!(found.starts_with(b"Name:\tx\nState:\tT (stopped)\nTracerPid:\t5\n"));
         let text = b"NoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t1\n";
         let added = OwnSeccomp { mode: 2, filters: 3, no_new_privs: false };
-        let found =
-            status(text, b"Seccomp:\t2\nSeccomp_filters:\t1\n", true, Some(added), &Weight::default());
+        let it = OwnStatus { seccomp: Some(added), ..it };
+        let found = status(text, b"Seccomp:\t2\nSeccomp_filters:\t1\n", it, &Weight::default());
         assert_eq!(found, b"NoNewPrivs:\t0\nSeccomp:\t2\nSeccomp_filters:\t4\n");
     }
 
