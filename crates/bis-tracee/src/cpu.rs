@@ -3,6 +3,8 @@
 //! `rdpid` and `xbegin`. What `cpuid` answers is the processor's own answer without the features whose use
 //! could not be replayed.
 
+use std::sync::OnceLock;
+
 use bis_agent::hooks::Cpuid;
 use bis_rewrite::SiteKind;
 use bis_trace::{
@@ -286,11 +288,15 @@ pub fn has_rdtscp() -> bool {
 /// The state components that the operating system has turned on (XCR0), from cpuid leaf 13; 0 where the
 /// processor has no XSAVE.
 pub fn xcr0() -> u64 {
-    if sys::cpuid(0, 0)[0] < 13 {
-        return 0;
-    }
-    let [eax, _, _, edx] = sys::cpuid(13, 0);
-    u64::from(eax) | u64::from(edx) << 32
+    // In a virtual machine, each `cpuid` is an exit to the hypervisor.
+    static FOUND: OnceLock<u64> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        if sys::cpuid(0, 0)[0] < 13 {
+            return 0;
+        }
+        let [eax, _, _, edx] = sys::cpuid(13, 0);
+        u64::from(eax) | u64::from(edx) << 32
+    })
 }
 
 /// The processor's brand, for people.

@@ -32,7 +32,7 @@ use iced_x86::{Decoder, DecoderOptions, OpKind};
 
 use super::{
     nearby::look_around,
-    surroundings::{Surroundings, saved_masks, saved_states},
+    surroundings::{Surroundings, saved_masks, saved_states, stacks_within},
 };
 use crate::{
     crew::Crew,
@@ -326,9 +326,10 @@ impl Domain {
         };
         let mut mappings = maps::read(tid)?;
         self.space.keep_own_pages(tid, &mut mappings)?;
-        let saved = self.saved_on_stacks(&mappings);
+        let all = mappings.clone();
         mappings.retain(is_ours);
-        Ok(Surroundings::look(&self.memory, &regs, &stacks, &saved, &mappings))
+        let saved = |ranges: &[(Addr, u64)]| self.saved_on_stacks(&all, ranges);
+        Ok(Surroundings::look(&self.memory, &regs, &stacks, saved, &mappings))
     }
 
     /// Writes down where the task stands.
@@ -344,7 +345,9 @@ impl Domain {
         // tell apart.
         let mut held = if count.is_none() { self.look_wide(tid)? } else { Vec::new() };
         held.extend(look_around(&self.memory, &regs, |range| self.space.is_shown_of_file(tid, range)));
-        let saved = self.saved_on_stacks(&maps::read(tid)?);
+        let pieces = held.iter().map(|piece| (piece.addr, piece.data.len() as u64));
+        let ranges: Vec<(Addr, u64)> = pieces.chain([(regs.sp(), STACK_LEN)]).collect();
+        let saved = self.saved_on_stacks(&maps::read(tid)?, &ranges);
         let held = place::leave_out(held, &saved);
         let mut seen = place::look(&self.memory, &xsave::leave_out(vec![(regs.sp(), STACK_LEN)], &saved));
         if count.is_none() {
@@ -382,8 +385,8 @@ impl Process {
 }
 
 impl Crew {
-    pub fn saved_on_stacks(&self, mappings: &[Mapping]) -> Vec<Range<Addr>> {
-        let stacks = stack_pointers(&self.tasks);
+    pub fn saved_on_stacks(&self, mappings: &[Mapping], ranges: &[(Addr, u64)]) -> Vec<Range<Addr>> {
+        let stacks = stacks_within(stack_pointers(&self.tasks), ranges);
         let mut saved = saved_states(&self.memory, &stacks, mappings);
         saved.extend(saved_masks(&self.memory, &stacks, mappings));
         saved

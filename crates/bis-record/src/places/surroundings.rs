@@ -64,12 +64,13 @@ impl Surroundings {
     }
 
     /// Looks at the memory of a stopped task with these registers. Stacks end at `stacks`; of `mappings`,
-    /// nothing changes but by the domain itself; what is `saved` of vector registers does not repeat.
+    /// nothing changes but by the domain itself; what is `saved` of vector registers in what is looked at
+    /// does not repeat.
     pub fn look(
         memory: &Memory,
         regs: &Registers,
         stacks: &[Addr],
-        saved: &[Range<Addr>],
+        saved: impl FnOnce(&[(Addr, u64)]) -> Vec<Range<Addr>>,
         mappings: &[Mapping],
     ) -> Surroundings {
         let writable = mappings.iter().filter(|m| checksum::is_summed(m)).filter_map(|mapping| {
@@ -84,7 +85,9 @@ impl Surroundings {
             let data = memory.read_upto(addr, usize::try_from(len).unwrap_or(0));
             (!data.is_empty()).then_some((addr, data))
         };
-        let chosen = xsave::leave_out(choose(whole, near, regs.ip()), saved);
+        let chosen = choose(whole, near, regs.ip());
+        let saved = saved(&chosen);
+        let chosen = xsave::leave_out(chosen, &saved);
         Surroundings(chosen.into_iter().filter_map(read).collect())
     }
 
@@ -126,6 +129,18 @@ impl Surroundings {
         let step = changed.len().div_ceil(PIECES_MAX).max(1);
         changed.into_iter().step_by(step).collect()
     }
+}
+
+/// Those of the stacks that end here of which something may be saved in these ranges (address, length). Of a
+/// hundred threads, hardly any stack is looked at.
+pub fn stacks_within(mut stacks: Vec<Addr>, ranges: &[(Addr, u64)]) -> Vec<Addr> {
+    // An area may begin a little below what is searched, and end behind it.
+    const REACH: u64 = 2 * SAVED_LEN as u64;
+    stacks.retain(|rsp| {
+        let near = rsp.page_floor().saturating_sub(PAGE)..rsp.saturating_add(REACH);
+        ranges.iter().any(|(addr, len)| *addr < near.end && near.start < addr.saturating_add(*len))
+    });
+    stacks
 }
 
 /// What tasks have saved of their vector registers on their stacks, which end here, and will not be the same

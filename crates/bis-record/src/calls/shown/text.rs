@@ -342,8 +342,9 @@ pub fn is_in_trace_stop(text: &[u8]) -> bool {
     behind.is_some_and(|rest| rest.starts_with(b" t"))
 }
 
-/// The text of stat without `ours`, and with this state. A task's name may hold anything; what follows the last parenthesis are
-/// words: the state is the first, then with 20 the bytes that are mapped and with 21 the pages in memory.
+/// The text of stat without `ours`, and with this state. A task's name may hold anything; what follows the
+/// last parenthesis are words: the state is the first, then with 20 the bytes that are mapped and with 21 the
+/// pages in memory.
 pub fn stat(text: &[u8], state: Option<State>, ours: &Weight) -> Vec<u8> {
     let Some(end) = text.iter().rposition(|byte| *byte == b')') else { return text.to_vec() };
     let (name, rest) = text.split_at(end + 1);
@@ -351,7 +352,7 @@ pub fn stat(text: &[u8], state: Option<State>, ours: &Weight) -> Vec<u8> {
     let rest = String::from_utf8_lossy(rest);
     let mut words = lessened(rest.split_whitespace(), &less);
     if let (Some(word), Some(state)) = (words.first_mut(), state) {
-        *word = state.letter().to_string().into();
+        *word = state.letter().to_string();
     }
     [name, b" ", words.join(" ").as_bytes(), b"\n"].concat()
 }
