@@ -574,14 +574,15 @@ mod tests {
         assert_eq!(statm(b"1000 300 200 5 0 90 0\n", &ours), b"744 293 198 5 0 87 0\n");
         let text =
             b"7 (a) b 1 2) t 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 5242880 300 18446744073709551615 1\n";
-        let found = stat(text, true, &ours);
+        let found = stat(text, Some(State::Runs), &ours);
         assert_eq!(
             String::from_utf8(found).unwrap(),
             "7 (a) b 1 2) R 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 4194304 293 18446744073709551615 1\n"
         );
         let text = b"VmSize:\t    5120 kB\nVmRSS:\t    1200 kB\nRssShmem:\t       4 kB\nThreads:\t1\n";
+        let as_it_is = OwnStatus { state: None, tracer: Tid(0), seccomp: None };
         assert_eq!(
-            String::from_utf8(status(text, b"", false, None, &ours)).unwrap(),
+            String::from_utf8(status(text, b"", as_it_is, &ours)).unwrap(),
             "VmSize:\t    4096 kB\nVmRSS:\t    1172 kB\nRssShmem:\t       0 kB\nThreads:\t1\n"
         );
     }
