@@ -231,8 +231,8 @@ state! {
     /// Recording: 1 + the descriptor of a file that is mapped somewhere, and that a hooked open has cut; the
     /// hook ends at its safepoint then.
     CUT: 1;
-    /// Recording: the call that a hook has left last was tried there with no time to wait, or its descriptor
-    /// was asked, and it would have waited. Set by the hook, taken back by the supervisor.
+    /// Recording: the call that a hook has left last was tried there with little time to wait or none, or its
+    /// descriptor was asked, and it would have waited. Set by the hook, taken back by the supervisor.
     WAITS: 1;
     /// Recording: for so long, a call that waits for descriptors waits in its hook although others could run
     /// meanwhile, or may be able to before it is over; nanoseconds.

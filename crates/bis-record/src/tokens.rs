@@ -25,8 +25,13 @@ pub struct Tokens {
 
 impl Default for Tokens {
     fn default() -> Tokens {
-        let none = Vec::new;
-        Tokens { held: none(), since: None, borrowed: none(), unmapped: none(), linger: Linger::for_tokens() }
+        Tokens {
+            held: Vec::new(),
+            since: None,
+            borrowed: Vec::new(),
+            unmapped: Vec::new(),
+            linger: Linger::for_tokens(),
+        }
     }
 }
 

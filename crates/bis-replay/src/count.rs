@@ -85,7 +85,7 @@ impl Replica<'_> {
             Some(seek) => seek,
             None => {
                 let seek = Seek::begin(task, pause, false, true)?;
-                task.stop_at(&self.space.memory, wanted + 1)?;
+                task.stop_at(&self.space.memory, Some(wanted + 1))?;
                 seek
             }
         };
@@ -123,7 +123,7 @@ impl Replica<'_> {
     ) -> Result<Option<Stop>, Halt> {
         if !std::mem::replace(is_asked, true) {
             let first = self.traps.count.map_or(early, |driver| driver.at.min(early));
-            task.stop_at(&self.space.memory, first)?;
+            task.stop_at(&self.space.memory, Some(first))?;
         }
         let place = loop {
             match self.go(task, who, host, limit)? {
@@ -190,7 +190,7 @@ impl Replica<'_> {
             && let Some((tid, _)) = self.next_task()?
             && let Some(task) = self.tasks.get_mut(&tid)
         {
-            task.stop_at(&self.space.memory, at)?;
+            task.stop_at(&self.space.memory, Some(at))?;
         }
         Ok(())
     }
@@ -208,10 +208,7 @@ impl Replica<'_> {
         };
         let eflags = if are_lost { regs.eflags & !STATUS_FLAGS } else { regs.eflags };
         task.set_regs(&Registers { rip: goes_on.0, eflags, ..regs })?;
-        match wanted.then {
-            Some(then) => task.stop_at(&self.space.memory, then)?,
-            None => task.stop_at_none(&self.space.memory)?,
-        }
+        task.stop_at(&self.space.memory, wanted.then)?;
         // Where it stands, it is not where it was, even if it has been there before.
         self.traps.standing.take_if(|(tid, _)| *tid == task.ours);
         self.traps.last = None;

@@ -296,16 +296,10 @@ impl Task {
         self.ticks.as_ref().map(|source| source.skid())
     }
 
-    /// It is to stop when it has so many counts, as [`Found::Tick`].
-    pub(crate) fn stop_at(&mut self, memory: &Memory, count: u64) -> Result<(), TraceeError> {
+    /// It is to stop when it has so many counts, as [`Found::Tick`]; none: at no count.
+    pub(crate) fn stop_at(&mut self, memory: &Memory, count: Option<u64>) -> Result<(), TraceeError> {
         let stopped = self.stopped.as_ref().ok_or(TraceeError::Died(self.ours))?;
-        self.ticks.as_mut().map_or(Ok(()), |source| source.stop_at(stopped, memory, Some(count)))
-    }
-
-    /// It is to stop at no count.
-    pub(crate) fn stop_at_none(&mut self, memory: &Memory) -> Result<(), TraceeError> {
-        let stopped = self.stopped.as_ref().ok_or(TraceeError::Died(self.ours))?;
-        self.ticks.as_mut().map_or(Ok(()), |source| source.stop_at(stopped, memory, None))
+        self.ticks.as_mut().map_or(Ok(()), |source| source.stop_at(stopped, memory, count))
     }
 }
 

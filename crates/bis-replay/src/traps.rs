@@ -48,6 +48,7 @@ pub(crate) struct CountStop {
     /// At which it is to stop after that, for the event's sake.
     pub then: Option<u64>,
 }
+
 /// See the module's text.
 #[derive(Clone, Debug, Default)]
 pub struct Traps {

@@ -165,7 +165,8 @@ impl Folder {
             return Some(*block);
         }
         if self.once.is_empty() {
-            self.once.resize(ONCE, 0);
+            // Not `resize`, which would touch it all: a short recording uses little of it.
+            self.once = vec![0; ONCE];
         }
         let word = (hash >> 64) as u64;
         let slot = &mut self.once[hash as usize % ONCE];

@@ -65,9 +65,7 @@ impl Domain {
             hooks.area.set(state::STOP, 1);
         }
     }
-}
 
-impl Domain {
     /// How long may a call of this task wait in its hook before it is left for others?
     fn may_linger(&self, tid: Tid) -> Duration {
         let has_turn = |task: &Task| task.tid != tid && (task.standing.is_ready() || task.report.is_some());

@@ -212,7 +212,7 @@ impl Replica<'_> {
             if self.is_counted_to(&event.kind) && (event.ticks.is_some() || is_pause(&event.kind)) {
                 task.begin_ticks(self.world.ticks, &self.space.memory)?;
                 if let Some(driver) = self.traps.count {
-                    task.stop_at(&self.space.memory, driver.at)?;
+                    task.stop_at(&self.space.memory, Some(driver.at))?;
                 }
             } else {
                 task.end_ticks();
