@@ -172,7 +172,18 @@ impl Running {
                 Err(e) => return Err(format!("{}: failed to wait: {e}", self.name).into()),
             }
         };
+        self.note_time();
         Ok(self.collect(code_of(status)))
+    }
+
+    /// Where `BIS_TEST_TIMES` names a file: adds a line with the milliseconds that the step took, its name, and
+    /// its trial's folder. This says what to look at when the tests take too long.
+    fn note_time(&self) {
+        let Some(path) = std::env::var_os("BIS_TEST_TIMES") else { return };
+        let line = format!("{} {} {}\n", self.began.elapsed().as_millis(), self.name, self.logs.display());
+        let file = File::options().create(true).append(true).open(&path);
+        let written = file.and_then(|mut file| std::io::Write::write_all(&mut file, line.as_bytes()));
+        written.unwrap_or_else(|e| panic!("failed to write {}: {e}", path.display()));
     }
 
     pub fn pid(&self) -> i32 {

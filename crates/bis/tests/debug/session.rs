@@ -25,7 +25,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const LIMIT_BROKEN: Duration = Duration::from_secs(15);
 
 /// In how many recordings a failure is looked for. Missing it in all of them is as good as impossible
-/// (`tests/rare.rs` says the same).
+/// (`suite/rare.rs` says the same).
 const RUNS_MAX: u32 = 400;
 
 impl Transcript {

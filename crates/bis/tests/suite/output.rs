@@ -2,8 +2,6 @@
 //! they were written; what is asked for by text or by process; and that a debugger stands behind the write at
 //! that event. And the order is the one in which a slow reader got what several threads had waited to write.
 
-mod common;
-
 use std::{
     ffi::OsStr,
     io::Read,
@@ -13,7 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Folder, Step};
+use crate::{
+    common::{self, Folder, Step},
+    trial,
+};
 use libtest_mimic::{Failed, Trial};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -25,12 +26,16 @@ sh -c 'printf "child: "; printf "all is %s\n" lost; printf "no newline"' >&2
 echo "parent ends"
 "#;
 
-fn main() {
+pub fn trials() -> Vec<Trial> {
     let trials = vec![
-        Trial::test("all_lines_in_their_order", all_lines_in_their_order),
-        Trial::test("a_text_leads_to_the_event_that_wrote_it", a_text_leads_to_the_event_that_wrote_it),
-        Trial::test("one_process", one_process),
-        Trial::test("a_cut_trace_shows_what_it_has", a_cut_trace_shows_what_it_has),
+        trial(module_path!(), "all_lines_in_their_order", all_lines_in_their_order),
+        trial(
+            module_path!(),
+            "a_text_leads_to_the_event_that_wrote_it",
+            a_text_leads_to_the_event_that_wrote_it,
+        ),
+        trial(module_path!(), "one_process", one_process),
+        trial(module_path!(), "a_cut_trace_shows_what_it_has", a_cut_trace_shows_what_it_has),
     ];
     let missing = !common::installed("gcc");
     if missing {
@@ -39,11 +44,10 @@ fn main() {
     let waiting = ["blocked", "woken"].into_iter().flat_map(|name| {
         [("hooks", "--ticks=auto"), ("no_hooks", "--no-hooks")].map(|(mode, flag)| {
             let run = move || common::repeated(|| read_slowly(name, flag));
-            Trial::test(format!("writes_that_wait::{name}::{mode}"), run).with_ignored_flag(missing)
+            trial(module_path!(), format!("writes_that_wait::{name}::{mode}"), run).with_ignored_flag(missing)
         })
     });
-    let trials = trials.into_iter().chain(waiting).collect();
-    libtest_mimic::run(&common::arguments(), trials).exit();
+    trials.into_iter().chain(waiting).collect()
 }
 
 fn recorded(folder: &Folder) -> Result<std::path::PathBuf, Failed> {

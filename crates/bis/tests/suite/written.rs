@@ -1,43 +1,49 @@
 //! A way back to a checkpoint leaves files as they are. Which of them were written to since, by calls or
 //! through memory in which they are mapped, is said: `bis info` of the trace shows it.
 
-mod common;
+use std::{fs, ops::RangeInclusive, path::Path, time::Duration};
 
-use std::{fs, path::Path, time::Duration};
-
-use common::Folder;
+use crate::{
+    common::{self, Folder},
+    trial,
+};
 use libtest_mimic::{Failed, Trial};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// What the program does, before and behind its checkpoint, and how often it is said to have written: once
-/// for what is mapped, and at each of two ways back for what is open.
-const CASES: [(&str, &str, usize); 8] = [
-    ("nothing", "map close first last - read", 0),
-    ("only_read", "map close - read", 0),
-    ("a_page_again", "map close first - first", 1),
-    ("a_page_for_the_first_time", "map close first - last", 1),
-    ("a_page_that_was_read", "map close read - last", 1),
-    ("and_open", "map first - first", 1),
-    ("by_a_call_beside", "map first - call", 2),
-    ("by_a_call", "- call", 2),
+/// for what is mapped, and at each of two ways back for what is open. What is both is seen as open only if the
+/// kernel has written the page back by then: the file's time changes when a page that is clean is stored to.
+const CASES: [(&str, &str, RangeInclusive<usize>); 8] = [
+    ("nothing", "map close first last - read", 0..=0),
+    ("only_read", "map close - read", 0..=0),
+    ("a_page_again", "map close first - first", 1..=1),
+    ("a_page_for_the_first_time", "map close first - last", 1..=1),
+    ("a_page_that_was_read", "map close read - last", 1..=1),
+    ("and_open", "map first - first", 1..=2),
+    ("by_a_call_beside", "map first - call", 2..=2),
+    ("by_a_call", "- call", 2..=2),
 ];
 
-fn main() {
+pub fn trials() -> Vec<Trial> {
     // On a disk, or what is like one, and in memory.
     let places = [("file", None), ("memory", Some("/dev/shm"))];
     let of_place = |(place, folder): (&'static str, Option<&'static str>)| {
         let is_missing = folder.is_some_and(|folder| !Path::new(folder).is_dir());
         let trials = CASES.map(|(name, actions, said)| {
-            let run = move || common::repeated(|| run(name, folder.map(Path::new), (actions, said)));
-            Trial::test(format!("{place}::{name}"), run).with_ignored_flag(is_missing)
+            let run = move || common::repeated(|| run(name, folder.map(Path::new), (actions, said.clone())));
+            trial(module_path!(), format!("{place}::{name}"), run).with_ignored_flag(is_missing)
         });
         trials.into_iter()
     };
-    libtest_mimic::run(&common::arguments(), places.into_iter().flat_map(of_place).collect()).exit();
+    places.into_iter().flat_map(of_place).collect()
 }
 
-fn run(name: &str, place: Option<&Path>, (actions, said): (&str, usize)) -> Result<(), Failed> {
+fn run(
+    name: &str,
+    place: Option<&Path>,
+    (actions, said): (&str, RangeInclusive<usize>),
+) -> Result<(), Failed> {
     let folder = Folder::new(&format!("written.{name}"))?;
     let program = folder.path().join("written");
     common::compile(&common::tree().join("tests/written/written.c"), &program)?;
@@ -62,8 +68,8 @@ fn run(name: &str, place: Option<&Path>, (actions, said): (&str, usize)) -> Resu
     let text = String::from_utf8_lossy(&info.stdout).into_owned();
     let is_about = |line: &&str| line.contains(&name) && line.contains("was written to since");
     let found = text.lines().filter(is_about).count();
-    if info.status != 0 || found != said {
-        return Err(format!("said {found} times, and not {said}, that it was written to:\n{text}").into());
+    if info.status != 0 || !said.contains(&found) {
+        return Err(format!("said {found} times, and not {said:?}, that it was written to:\n{text}").into());
     }
     folder.done();
     Ok(())

@@ -1,24 +1,25 @@
 //! Traces that travel, and places where bis must work: `record --cpu`, a replay on a processor that lacks
 //! something, and a recording by the first process of a container.
 
-mod common;
-
 use std::{
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
 };
 
+use crate::{
+    common::{self, Folder, bis, told::Told, tree},
+    trial,
+};
 use bis_trace::{
     Writer,
     event::{EventKind, Machine, Meta},
 };
-use common::{Folder, bis, told::Told, tree};
 use libtest_mimic::{Failed, Trial};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-fn main() {
+pub fn trials() -> Vec<Trial> {
     let has_gcc = common::installed("gcc");
     let unshare = ["--pid", "--fork", "--mount-proc", "true"];
     let has_unshare = Command::new("unshare").args(unshare).output().is_ok_and(|ran| ran.status.success());
@@ -29,16 +30,18 @@ fn main() {
     }
     let faults = bis_tracee::sys::has_cpuid_faulting();
     let seldom = seldom_used_and_lacking();
-    let trials = vec![
-        Trial::test("a_level_is_all_that_is_told", a_level_is_all_that_is_told).with_ignored_flag(!has_gcc),
-        Trial::test("what_this_processor_lacks_is_refused", what_this_processor_lacks_is_refused),
-        Trial::test("what_is_seldom_used_is_not_refused", move || what_is_seldom_used_is_not_refused(seldom))
-            .with_ignored_flag(seldom.is_none()),
-        Trial::test("no_level_without_hooks", no_level_without_hooks).with_ignored_flag(faults),
-        Trial::test("first_process_of_a_container", first_process_of_a_container)
+    vec![
+        trial(module_path!(), "a_level_is_all_that_is_told", a_level_is_all_that_is_told)
+            .with_ignored_flag(!has_gcc),
+        trial(module_path!(), "what_this_processor_lacks_is_refused", what_this_processor_lacks_is_refused),
+        trial(module_path!(), "what_is_seldom_used_is_not_refused", move || {
+            what_is_seldom_used_is_not_refused(seldom)
+        })
+        .with_ignored_flag(seldom.is_none()),
+        trial(module_path!(), "no_level_without_hooks", no_level_without_hooks).with_ignored_flag(faults),
+        trial(module_path!(), "first_process_of_a_container", first_process_of_a_container)
             .with_ignored_flag(!has_unshare),
-    ];
-    libtest_mimic::run(&common::arguments(), trials).exit();
+    ]
 }
 
 fn asks(folder: &Folder) -> Result<PathBuf, Failed> {

@@ -4,8 +4,6 @@
 //! It fails because the trace may not get larger (`prlimit --fsize`), in the middle of what the program
 //! reads.
 
-mod common;
-
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -14,7 +12,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Folder, Step};
+use crate::{
+    common::{self, Folder, Step},
+    trial,
+};
 use libtest_mimic::{Failed, Trial};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -31,19 +32,18 @@ continue
 kill
 ";
 
-fn main() {
+pub fn trials() -> Vec<Trial> {
     let missing = ["gcc", "gdb", "prlimit"].into_iter().find(|program| !common::installed(program));
     if let Some(program) = missing {
         println!("ignored: everything: not installed (apt-get install {})", common::package_of(program));
     }
     let mut trials = Vec::new();
     for (mode, flag) in [("hooks", "--ticks=auto"), ("no_hooks", "--no-hooks")] {
-        trials.push(Trial::test(format!("gdb_is_started::{mode}"), move || gdb_is_started(flag)));
+        trials.push(trial(module_path!(), format!("gdb_is_started::{mode}"), move || gdb_is_started(flag)));
     }
-    trials.push(Trial::test("one_is_served", one_is_served));
-    trials.push(Trial::test("without_it_nobody_looks", without_it));
-    let trials = trials.into_iter().map(|trial| trial.with_ignored_flag(missing.is_some())).collect();
-    libtest_mimic::run(&common::arguments(), trials).exit();
+    trials.push(trial(module_path!(), "one_is_served", one_is_served));
+    trials.push(trial(module_path!(), "without_it_nobody_looks", without_it));
+    trials.into_iter().map(|trial| trial.with_ignored_flag(missing.is_some())).collect()
 }
 
 fn program(folder: &Folder) -> Result<PathBuf, Failed> {

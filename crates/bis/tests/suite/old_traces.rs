@@ -6,8 +6,6 @@
 //! order. (All are recordings of `tests/traces/program.c`, but for the one of a 32-bit program, `narrow.c`.)
 //! To add one is to add a folder. `examples/read_trace.py` must read them all, too.
 
-mod common;
-
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -15,12 +13,15 @@ use std::{
     time::Duration,
 };
 
-use common::{Folder, bis, tree};
+use crate::{
+    common::{self, Folder, bis, tree},
+    trial,
+};
 use libtest_mimic::{Failed, Trial};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-fn main() {
+pub fn trials() -> Vec<Trial> {
     let folder = tree().join("tests/traces");
     let mut kept: Vec<PathBuf> =
         fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path()).collect();
@@ -31,7 +32,7 @@ fn main() {
         |what: &str, path: &PathBuf, is_possible: bool, test: fn(&Path, &Folder) -> Result<(), Failed>| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let (path, label) = (path.clone(), format!("{name}::{what}"));
-            let trial = Trial::test(label, move || {
+            let trial = trial(module_path!(), label, move || {
                 let folder = Folder::new(&format!("old-{name}"))?;
                 test(&path, &folder)?;
                 folder.done();
@@ -45,7 +46,7 @@ fn main() {
         add("debug", path, common::installed("gdb"), debug);
         add("reader", path, python().is_some(), read);
     }
-    libtest_mimic::run(&common::arguments(), trials).exit();
+    trials
 }
 
 /// A copy, as somebody gets it who is sent one.

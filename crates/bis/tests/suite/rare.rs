@@ -9,8 +9,6 @@
 //!
 //! How often a bug shows is not asserted: `tests/rare/rates.sh` measures it.
 
-mod common;
-
 use std::{
     ffi::OsStr,
     fs,
@@ -19,7 +17,10 @@ use std::{
     time::Duration,
 };
 
-use common::{Folder, Step};
+use crate::{
+    common::{self, Folder, Step},
+    trial,
+};
 use libtest_mimic::{Failed, Trial};
 
 const STEP_LIMIT: Duration = Duration::from_secs(60);
@@ -35,7 +36,7 @@ struct Bug {
     name: String,
 }
 
-fn main() {
+pub fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     let mut bugs: Vec<Bug> = fs::read_dir(common::tree().join("tests/rare"))
         .unwrap_or_else(|e| panic!("failed to read tests/rare: {e}"))
@@ -57,10 +58,13 @@ fn main() {
         for (mode, run) in [("right", Bug::run_alone as fn(&Bug) -> _), ("found", Bug::find)] {
             let bug = Arc::clone(&bug);
             let name = format!("{}::{mode}", bug.name);
-            trials.push(Trial::test(name, move || common::repeated(|| run(&bug))).with_ignored_flag(missing));
+            trials.push(
+                trial(module_path!(), name, move || common::repeated(|| run(&bug)))
+                    .with_ignored_flag(missing),
+            );
         }
     }
-    libtest_mimic::run(&common::arguments(), trials).exit();
+    trials
 }
 
 /// What a program says of its run.

@@ -1,8 +1,6 @@
 //! A bis inside of a recording: what it does there by `--nested`, and that the outer trace replays whatever
 //! it was.
 
-mod common;
-
 use std::{
     ffi::OsStr,
     fs::{self, Permissions},
@@ -12,14 +10,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Folder, Step};
+use crate::{
+    common::{self, Folder, Step},
+    trial,
+};
 use libtest_mimic::{Failed, Trial};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 type Body = fn(&Folder) -> Result<(), Failed>;
 
-fn main() {
+pub fn trials() -> Vec<Trial> {
     let trials: [(&str, Body); 24] = [
         ("join::the_program_is_recorded_by_the_outer_one", joined),
         ("join::a_program_that_is_killed_says_by_what", joined_and_killed),
@@ -47,14 +48,14 @@ fn main() {
         ("detach::an_inner_replay", inner_replay),
     ];
     let trials = trials.map(|(name, body)| {
-        Trial::test(name, move || {
+        trial(module_path!(), name, move || {
             let folder = Folder::new(&format!("nested.{}", name.replace("::", ".")))?;
             body(&folder)?;
             folder.done();
             Ok(())
         })
     });
-    libtest_mimic::run(&common::arguments(), trials.into()).exit();
+    trials.into()
 }
 
 /// Records a shell's script in which `$BIS` is bis, and replays it. The replay must write the same.

@@ -1,8 +1,6 @@
 //! Memory that programs share with the servers of a desktop, which are not recorded: each file of
 //! `tests/desktop` is a server and its client (`desktop.h`).
 
-mod common;
-
 use std::{
     ffi::OsStr,
     fs,
@@ -12,12 +10,15 @@ use std::{
     time::Duration,
 };
 
-use common::Folder;
+use crate::{
+    common::{self, Folder},
+    trial,
+};
 use libtest_mimic::{Failed, Trial};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-fn main() {
+pub fn trials() -> Vec<Trial> {
     let missing = (!common::installed("gcc")).then_some("gcc");
     if let Some(program) = missing {
         println!("ignored: everything: not installed (apt-get install {})", common::package_of(program));
@@ -31,10 +32,10 @@ fn main() {
                 let name = name.clone();
                 move || common::repeated(|| shared(&source, &name, flags))
             };
-            Trial::test(name, run).with_ignored_flag(missing.is_some())
+            trial(module_path!(), name, run).with_ignored_flag(missing.is_some())
         })
     });
-    libtest_mimic::run(&common::arguments(), trials.collect()).exit();
+    trials.collect()
 }
 
 fn sources() -> Vec<PathBuf> {

@@ -3,8 +3,6 @@
 //! end, must be that of the replay; where there is a transcript beside it (`NAME.gdb`), a debugger must show
 //! the lines behind `#>` in it, in their order.
 
-mod common;
-
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -12,7 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Folder, Running, Step, bis, tree};
+use crate::{
+    common::{self, Folder, Running, Step, bis, tree},
+    trial,
+};
 use libtest_mimic::{Failed, Trial};
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -20,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 const MODES: [(&str, &[&str]); 3] =
     [("hooks", &[]), ("no-hooks", &["--no-hooks"]), ("checksum", &["--checksum"])];
 
-fn main() {
+pub fn trials() -> Vec<Trial> {
     let missing = (!common::installed("gcc")).then_some("gcc");
     if let Some(program) = missing {
         println!("ignored: everything: not installed (apt-get install {})", common::package_of(program));
@@ -36,7 +37,9 @@ fn main() {
         for (mode, options) in MODES {
             let (source, folder) = (source.clone(), format!("attach/{name}.{mode}"));
             let body = move || common::repeated(|| whole(&source, &folder, options));
-            trials.push(Trial::test(format!("{name}::{mode}"), body).with_ignored_flag(missing.is_some()));
+            trials.push(
+                trial(module_path!(), format!("{name}::{mode}"), body).with_ignored_flag(missing.is_some()),
+            );
         }
     }
     type Body = fn(&Folder) -> Result<(), Failed>;
@@ -48,7 +51,7 @@ fn main() {
         ("an_interrupt_is_passed_on", interrupted),
     ];
     trials.extend(others.map(|(name, body)| {
-        let trial = Trial::test(name, move || {
+        let trial = trial(module_path!(), name, move || {
             let folder = Folder::new(&format!("attach/{name}"))?;
             body(&folder)?;
             folder.done();
@@ -56,7 +59,7 @@ fn main() {
         });
         trial.with_ignored_flag(missing.is_some())
     }));
-    libtest_mimic::run(&common::arguments(), trials).exit();
+    trials
 }
 
 /// A program that runs, and is ready to be found.

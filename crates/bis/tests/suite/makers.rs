@@ -4,8 +4,6 @@
 //!
 //! Makers take turns by the lock of a file. A trial that wants to meet one holds that lock.
 
-mod common;
-
 use std::{
     fs::{self, File},
     os::unix::fs::MetadataExt,
@@ -15,7 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Folder, Step};
+use crate::{
+    common::{self, Folder, Step},
+    trial,
+};
 use libtest_mimic::{Failed, Trial};
 use rustix::{
     fs::{FlockOperation, flock},
@@ -38,7 +39,7 @@ const TRIALS: [(&str, Run); 6] = [
     ("no_room", no_room),
 ];
 
-fn main() {
+pub fn trials() -> Vec<Trial> {
     let trial = |(name, run): &(&'static str, Run)| {
         let (name, run) = (*name, *run);
         let body = move || {
@@ -51,9 +52,9 @@ fn main() {
                 Ok(())
             })
         };
-        Trial::test(name, body)
+        trial(module_path!(), name, body)
     };
-    libtest_mimic::run(&common::arguments(), TRIALS.iter().map(trial).collect()).exit();
+    TRIALS.iter().map(trial).collect()
 }
 
 fn ensure(holds: bool, why: impl FnOnce() -> String) -> Result<(), Failed> {

@@ -8,8 +8,6 @@
 //!
 //! Ignored where gcc is missing, and the debugger's case where gdb is.
 
-mod common;
-
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -17,7 +15,10 @@ use std::{
     time::Duration,
 };
 
-use common::{Folder, Step};
+use crate::{
+    common::{self, Folder, Step},
+    trial,
+};
 use libtest_mimic::{Failed, Trial};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -34,7 +35,7 @@ const GUESTS: [&str; 5] = [
     "memory/address_limit",
 ];
 
-fn main() {
+pub fn trials() -> Vec<Trial> {
     let gcc = common::installed("gcc");
     if !gcc {
         println!("ignored: everything: not installed (apt-get install {})", common::package_of("gcc"));
@@ -55,18 +56,18 @@ fn main() {
         for (mode, flags) in [("hooks", &[][..]), ("no_hooks", &["--no-hooks"][..])] {
             let source = source.clone();
             let body = move || in_and_out(&source, flags, is_same);
-            trials.push(Trial::test(format!("{name}::{mode}"), body).with_ignored_flag(!gcc));
+            trials.push(trial(module_path!(), format!("{name}::{mode}"), body).with_ignored_flag(!gcc));
         }
     }
     let mut add = |name: &str, needs: &str, body: fn() -> Result<(), Failed>| {
         let lacks = !gcc || !common::installed(needs);
-        trials.push(Trial::test(name, body).with_ignored_flag(lacks));
+        trials.push(trial(module_path!(), name, body).with_ignored_flag(lacks));
     };
     add("a_tree_of_programs", "python3", tree_of_programs);
     add("gdb_goes_back", "gdb", gdb_goes_back);
     add("a_running_process", "gcc", running_process);
     add("a_first_checkpoint_beside_a_process", "gcc", first_checkpoint);
-    libtest_mimic::run(&common::arguments(), trials).exit();
+    trials
 }
 
 /// A folder with the wrapper.

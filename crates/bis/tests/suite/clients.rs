@@ -3,8 +3,6 @@
 //!
 //! Delve is looked for as `dlv` on the path; where it is missing, its trial is ignored.
 
-mod common;
-
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
@@ -16,14 +14,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::Folder;
+use crate::{
+    common::{self, Folder},
+    trial,
+};
 use libtest_mimic::{Failed, Trial};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 type Case = fn() -> Result<(), Failed>;
 
-fn main() {
+pub fn trials() -> Vec<Trial> {
     let trials: [(&str, &[&str], Case); 3] = [
         ("an_editor_by_mi", &["gcc", "gdb"], an_editor_by_mi),
         ("midas_by_its_command_lines", &["gcc", "gdb"], midas_by_its_command_lines),
@@ -39,9 +40,9 @@ fn main() {
         if let Some(why) = &missing {
             println!("ignored: {name}: {why}");
         }
-        Trial::test(name, move || common::repeated(run)).with_ignored_flag(missing.is_some())
+        trial(module_path!(), name, move || common::repeated(run)).with_ignored_flag(missing.is_some())
     });
-    libtest_mimic::run(&common::arguments(), trials.collect()).exit();
+    trials.collect()
 }
 
 /// Where a program is, by the path of whoever runs the tests.

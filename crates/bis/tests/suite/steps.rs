@@ -2,8 +2,6 @@
 //! is the same, and one of which a byte or a register is told otherwise is narrowed to the instruction that
 //! the lie changes first. The programs are in `tests/steps/`.
 
-mod common;
-
 use std::{
     collections::BTreeMap,
     fs::{self, OpenOptions},
@@ -12,12 +10,15 @@ use std::{
     time::Duration,
 };
 
+use crate::{
+    common::{self, Folder, Step, told::Told},
+    trial,
+};
 use bis_agent::hooks::entries;
 use bis_trace::{
     event::{Event, EventKind, Outcome},
     steps::STEPS,
 };
-use common::{Folder, Step, told::Told};
 use libtest_mimic::{Failed, Trial};
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -31,24 +32,27 @@ const NO_CALL: u64 = 500;
 const INPUT: &[u8] = b"instruction by instruction";
 const LIED_AT: usize = 6;
 
-fn main() {
+pub fn trials() -> Vec<Trial> {
     let missing = !common::installed("gcc") || !common::installed("nm");
     if missing {
         println!("ignored: everything: gcc or nm is not installed (apt-get install gcc binutils)");
     }
     let trials = vec![
-        Trial::test("the_same_is_the_same", the_same_is_the_same),
-        Trial::test("threads_handlers_and_children", threads_handlers_and_children),
-        Trial::test("a_byte_is_found_where_it_is_loaded", a_byte_is_found_where_it_is_loaded),
-        Trial::test("a_register_is_found_behind_its_event", a_register_is_found_behind_its_event),
-        Trial::test("a_cut_file_is_compared_as_far_as_it_goes", a_cut_file_is_compared_as_far_as_it_goes),
-        Trial::test("a_damaged_file_is_refused", a_damaged_file_is_refused),
-        Trial::test("a_trace_without_steps_is_refused", a_trace_without_steps_is_refused),
-        Trial::test("more_is_summed_the_more_is_asked_for", more_is_summed_the_more_is_asked_for),
-        Trial::test("they_are_shown_from_another_process_event_on", shown_from_anothers_event),
+        trial(module_path!(), "the_same_is_the_same", the_same_is_the_same),
+        trial(module_path!(), "threads_handlers_and_children", threads_handlers_and_children),
+        trial(module_path!(), "a_byte_is_found_where_it_is_loaded", a_byte_is_found_where_it_is_loaded),
+        trial(module_path!(), "a_register_is_found_behind_its_event", a_register_is_found_behind_its_event),
+        trial(
+            module_path!(),
+            "a_cut_file_is_compared_as_far_as_it_goes",
+            a_cut_file_is_compared_as_far_as_it_goes,
+        ),
+        trial(module_path!(), "a_damaged_file_is_refused", a_damaged_file_is_refused),
+        trial(module_path!(), "a_trace_without_steps_is_refused", a_trace_without_steps_is_refused),
+        trial(module_path!(), "more_is_summed_the_more_is_asked_for", more_is_summed_the_more_is_asked_for),
+        trial(module_path!(), "they_are_shown_from_another_process_event_on", shown_from_anothers_event),
     ];
-    let trials = trials.into_iter().map(|trial| trial.with_ignored_flag(missing)).collect();
-    libtest_mimic::run(&common::arguments(), trials).exit();
+    trials.into_iter().map(|trial| trial.with_ignored_flag(missing)).collect()
 }
 
 /// The program that adds up, recorded; its executable and the trace.

@@ -3,19 +3,20 @@
 //!
 //! The recording is made to say something that the program has not done (`common/told.rs`).
 
-mod common;
-
 use std::{
     fs,
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use crate::{
+    common::{self, Folder, Step, told::Told},
+    trial,
+};
 use bis_trace::{
     event::{Event, EventKind},
     types::Tid,
 };
-use common::{Folder, Step, told::Told};
 use libtest_mimic::{Failed, Trial};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -72,20 +73,20 @@ const LOOKED: [&str; 17] = [
     "= 15",
 ];
 
-fn main() {
+pub fn trials() -> Vec<Trial> {
     let missing = !common::installed("gcc") || !common::installed("gdb");
     if missing {
         println!("ignored: everything: gcc or gdb is not installed (apt-get install gcc gdb)");
     }
     let mut trials = Vec::new();
     for (mode, flag) in [("hooks", "--ticks=software"), ("no_hooks", "--no-hooks")] {
-        trials.push(Trial::test(format!("on_error::{mode}"), move || on_error(flag)));
-        trials.push(Trial::test(format!("session::{mode}"), move || in_a_session(flag)));
-        trials.push(Trial::test(format!("contradiction::{mode}"), move || at_a_contradiction(flag)));
+        trials.push(trial(module_path!(), format!("on_error::{mode}"), move || on_error(flag)));
+        trials.push(trial(module_path!(), format!("session::{mode}"), move || in_a_session(flag)));
+        trials
+            .push(trial(module_path!(), format!("contradiction::{mode}"), move || at_a_contradiction(flag)));
     }
-    trials.push(Trial::test("nothing_goes_wrong", nothing_goes_wrong));
-    let trials = trials.into_iter().map(|trial| trial.with_ignored_flag(missing)).collect();
-    libtest_mimic::run(&common::arguments(), trials).exit();
+    trials.push(trial(module_path!(), "nothing_goes_wrong", nothing_goes_wrong));
+    trials.into_iter().map(|trial| trial.with_ignored_flag(missing)).collect()
 }
 
 /// A recording.

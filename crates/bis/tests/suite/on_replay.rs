@@ -3,8 +3,6 @@
 //! the program `tests/on_replay/faulty.c`, and an empty folder, and ends with 0 where all is as it wants it.
 //! `BIS_TEST_REPEAT=N` runs each N times.
 
-mod common;
-
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -12,12 +10,15 @@ use std::{
     time::Duration,
 };
 
-use common::{Folder, tree};
+use crate::{
+    common::{self, Folder, tree},
+    trial,
+};
 use libtest_mimic::{Failed, Trial};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-fn main() {
+pub fn trials() -> Vec<Trial> {
     let folder = tree().join("tests/on_replay");
     let entries =
         fs::read_dir(&folder).unwrap_or_else(|e| panic!("failed to read {}: {e}", folder.display()));
@@ -34,10 +35,10 @@ fn main() {
     }
     let trial = |script: PathBuf| {
         let name = script.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let trial = Trial::test(name.clone(), move || common::repeated(|| run(&name, &script)));
+        let trial = trial(module_path!(), name.clone(), move || common::repeated(|| run(&name, &script)));
         trial.with_ignored_flag(!missing.is_empty())
     };
-    libtest_mimic::run(&common::arguments(), scripts.into_iter().map(trial).collect()).exit();
+    scripts.into_iter().map(trial).collect()
 }
 
 fn run(name: &str, script: &Path) -> Result<(), Failed> {

@@ -5,8 +5,6 @@
 //! short, damaged or from another version. Damage may leave a part that replays; see [`honest`] for what
 //! holds then.
 
-mod common;
-
 use std::ffi::OsStr;
 use std::fs;
 use std::ops::Range;
@@ -16,7 +14,10 @@ use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Folder, Step, told::Told};
+use crate::{
+    common::{self, Folder, Step, told::Told},
+    trial,
+};
 use libtest_mimic::{Failed, Trial};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -26,7 +27,7 @@ const STATUS_CUT: i32 = 3;
 
 type Body = fn(&Folder) -> Result<(), Failed>;
 
-fn main() {
+pub fn trials() -> Vec<Trial> {
     let trials: [(&str, Body); 29] = [
         ("a_missing_program", missing_program),
         ("a_file_that_cannot_be_executed", not_executable),
@@ -59,14 +60,14 @@ fn main() {
         ("a_trace_that_lost_its_files", lost_files),
     ];
     let trials = trials.map(|(name, body)| {
-        Trial::test(name, move || {
+        trial(module_path!(), name, move || {
             let folder = Folder::new(&format!("bad.{name}"))?;
             body(&folder)?;
             folder.done();
             Ok(())
         })
     });
-    libtest_mimic::run(&common::arguments(), trials.into()).exit();
+    trials.into()
 }
 
 /// `bis ARGS` in the folder. Whatever it does, it must not panic.

@@ -2,11 +2,12 @@
 //! parser that backtracks, is recorded and replayed. (Those from C are in `tests/guests/checkpoints`, from
 //! Python in `tests/real`.)
 
-mod common;
-
 use std::{ffi::OsStr, path::Path, process::Command, time::Duration};
 
-use common::{Folder, Step, tree};
+use crate::{
+    common::{self, Folder, Step, tree},
+    trial,
+};
 use libtest_mimic::{Failed, Trial};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -18,11 +19,12 @@ const TEXTS: [(&str, &str); 3] = [
     ("1+2*3", "1+2*3 = 7, by 1 + 2 * 3\n"),
 ];
 
-fn main() {
+pub fn trials() -> Vec<Trial> {
     let modes: [(&str, &[&str]); 3] =
         [("replay", &[]), ("no_hooks", &["--no-hooks"]), ("checksum", &["--checksum"])];
-    let trials = modes.map(|(mode, flags)| Trial::test(format!("rust::{mode}"), move || parse(mode, flags)));
-    libtest_mimic::run(&common::arguments(), trials.into()).exit();
+    let trials =
+        modes.map(|(mode, flags)| trial(module_path!(), format!("rust::{mode}"), move || parse(mode, flags)));
+    trials.into()
 }
 
 fn parse(mode: &str, flags: &[&str]) -> Result<(), Failed> {

@@ -5,19 +5,20 @@
 //! The recording is told without the memory by which the place is known (`common/told.rs`), so that an
 //! earlier one fits (`tests/lies/looks_the_same.c`).
 
-mod common;
-
 use std::{
     fs,
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use crate::{
+    common::{self, Folder, Step, told::Told},
+    trial,
+};
 use bis_trace::{
     event::{EventKind, PausePlace, RangeSum},
     types::{Addr, PAGE},
 };
-use common::{Folder, Step, told::Told};
 use libtest_mimic::{Failed, Trial};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -33,20 +34,23 @@ const RECORDINGS_MAX: usize = 20;
 /// from a recording before, and hooks make most of its calls.
 const EVENTS_BEFORE: u64 = 12;
 
-fn main() {
+pub fn trials() -> Vec<Trial> {
     let missing = !common::installed("gcc");
     if missing {
         println!("ignored: everything: gcc is not installed (apt-get install gcc)");
     }
     let mut trials = Vec::new();
     for (mode, flag) in [("hooks", "--ticks=auto"), ("no_hooks", "--no-hooks")] {
-        trials.push(Trial::test(format!("from_a_checkpoint::{mode}"), move || from_a_checkpoint(flag)));
-        trials.push(Trial::test(format!("from_the_begin::{mode}"), move || from_the_begin(flag)));
-        trials.push(Trial::test(format!("never_as_it_was::{mode}"), move || never_as_it_was(flag)));
-        trials.push(Trial::test(format!("what_was_kept_is_wrong::{mode}"), move || kept_wrongly(flag)));
+        trials.push(trial(module_path!(), format!("from_a_checkpoint::{mode}"), move || {
+            from_a_checkpoint(flag)
+        }));
+        trials.push(trial(module_path!(), format!("from_the_begin::{mode}"), move || from_the_begin(flag)));
+        trials.push(trial(module_path!(), format!("never_as_it_was::{mode}"), move || never_as_it_was(flag)));
+        trials.push(trial(module_path!(), format!("what_was_kept_is_wrong::{mode}"), move || {
+            kept_wrongly(flag)
+        }));
     }
-    let trials = trials.into_iter().map(|trial| trial.with_ignored_flag(missing)).collect();
-    libtest_mimic::run(&common::arguments(), trials).exit();
+    trials.into_iter().map(|trial| trial.with_ignored_flag(missing)).collect()
 }
 
 /// A recording, what the program wrote in it, and the round in which the signal came.

@@ -4,8 +4,6 @@
 //!
 //! `BIS_HOSTILE_SECONDS=N` takes N seconds in place of a few, with other clients each time.
 
-mod common;
-
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
@@ -14,7 +12,10 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use common::Folder;
+use crate::{
+    common::{self, Folder},
+    trial,
+};
 use libtest_mimic::{Failed, Trial};
 
 /// How long a decent client waits for an answer.
@@ -110,10 +111,10 @@ const SAY_WHO: [&str; 3] = [
     "qSupported:multiprocess+;swbreak+;hwbreak+;no-resumed+;xmlRegisters=i386",
 ];
 
-fn main() {
+pub fn trials() -> Vec<Trial> {
     let missing = !common::installed("gcc");
-    let trial = Trial::test("whatever_clients_send", || common::repeated(whatever_clients_send));
-    libtest_mimic::run(&common::arguments(), vec![trial.with_ignored_flag(missing)]).exit();
+    let trial = trial(module_path!(), "whatever_clients_send", || common::repeated(whatever_clients_send));
+    vec![trial.with_ignored_flag(missing)]
 }
 
 /// Numbers that look random (splitmix64).

@@ -7,16 +7,17 @@
 //! of the others is a divergence, at that event. (What is said wrongly of a log is seen at the event that
 //! uses it, and that one is missing at the one behind it.)
 
-mod common;
-
 use std::{collections::BTreeSet, ffi::OsStr, fs, path::Path, time::Duration};
 
+use crate::{
+    common::{self, Folder, Step, told::Told},
+    trial,
+};
 use bis_agent::hooks::entries;
 use bis_trace::{
     event::{Event, EventKind, Pause, PausePlace},
     types::{Registers, Signal},
 };
-use common::{Folder, Step, told::Told};
 use libtest_mimic::{Failed, Trial};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -188,14 +189,14 @@ fn with_pause(event: &Event, change: impl Fn(&mut Pause)) -> Option<EventKind> {
     }
 }
 
-fn main() {
+pub fn trials() -> Vec<Trial> {
     let missing = !common::installed("gcc");
     if missing {
         println!("ignored: everything: gcc is not installed (apt-get install gcc)");
     }
-    let trials =
-        MODES.map(|mode| Trial::test(mode.name, move || tell_lies(&mode)).with_ignored_flag(missing));
-    libtest_mimic::run(&common::arguments(), trials.into()).exit();
+    let trials = MODES
+        .map(|mode| trial(module_path!(), mode.name, move || tell_lies(&mode)).with_ignored_flag(missing));
+    trials.into()
 }
 
 fn replay(folder: &Folder, trace: &Path) -> Result<Step, Failed> {

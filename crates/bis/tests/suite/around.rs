@@ -3,8 +3,6 @@
 //!
 //! Ignored where gcc or gdb is missing.
 
-mod common;
-
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -12,14 +10,17 @@ use std::{
     time::Duration,
 };
 
-use common::{Folder, Step};
+use crate::{
+    common::{self, Folder, Step},
+    trial,
+};
 use libtest_mimic::{Failed, Trial};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 type Case = fn() -> Result<(), Failed>;
 
-fn main() {
+pub fn trials() -> Vec<Trial> {
     let missing = ["gcc", "gdb"].into_iter().find(|program| !common::installed(program));
     if let Some(program) = missing {
         println!("ignored: everything: not installed (apt-get install {})", common::package_of(program));
@@ -38,7 +39,7 @@ fn main() {
         ("languages::go_go", || a_language(&GO)),
         ("languages::python_python3", python),
     ];
-    let trials = trials
+    trials
         .into_iter()
         .map(|(name, run)| {
             // The trials of languages end with the program that is needed for them.
@@ -47,10 +48,9 @@ fn main() {
             if let Some(program) = lacks {
                 println!("ignored: {name}: not installed (apt-get install {})", common::package_of(program));
             }
-            Trial::test(name, run).with_ignored_flag(missing.is_some() || lacks.is_some())
+            trial(module_path!(), name, run).with_ignored_flag(missing.is_some() || lacks.is_some())
         })
-        .collect();
-    libtest_mimic::run(&common::arguments(), trials).exit();
+        .collect()
 }
 
 /// A recording of one of the debugger's programs.
