@@ -101,8 +101,9 @@ pub struct InCall {
     /// The same, for a call that was interrupted before it wrote anything and may be made again, or that
     /// waits for another task to have written there: meanwhile we do not hold the lock for it.
     pub echo_again: Option<StandardStream>,
-    /// As it came back with EINTR, or with a part of its bytes, because of us alone: the task has been set
-    /// back, and is about to make it again.
+    /// The task has been set back, and is about to make the call again, because of us alone: it came back
+    /// with EINTR, with a part of its bytes, or without a child to wait for where there are tracees. With
+    /// these registers it shows the call to have ended, should a signal come first.
     pub set_back: Option<Registers>,
     /// It waits in a `pause`, for what the kernel does not know of: tracees, or its turn to write to standard
     /// output or error (`echo_again`).

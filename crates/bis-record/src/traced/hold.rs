@@ -21,7 +21,7 @@ pub(super) const SYSGOOD: i32 = 0x80;
 /// si_code of a trap behind one instruction.
 pub(super) const TRAP_TRACE: i32 = libc::TRAP_TRACE;
 /// Results of calls that the kernel makes again: ERESTARTSYS, ERESTART_RESTARTBLOCK.
-const RESTARTS_CALL: i64 = -512;
+pub(super) const RESTARTS_CALL: i64 = -512;
 const RESTARTS_BLOCK: i64 = -516;
 
 /// The wait status of a stop.

@@ -9,6 +9,7 @@ use bis_syscalls::Call;
 use bis_trace::types::{Addr, Registers, Tid};
 use bis_tracee::proc;
 
+use super::hold::RESTARTS_CALL;
 use crate::{
     calls::{Entry, Exit},
     crew::Crew,
@@ -37,7 +38,10 @@ impl Process {
         let rip = (self.space.again_rip(regs.ip()) - 2).0;
         let again = Registers { rip, rax: regs.orig_rax, orig_rax: u64::MAX, ..*regs };
         self.stopped(tid)?.set_regs(&again)?;
-        self.call(tid)?.pauses = true;
+        let call = self.call(tid)?;
+        call.pauses = true;
+        // A signal may come before the call is made again. It finds a wait that it has interrupted.
+        call.set_back = Some(Registers { rax: RESTARTS_CALL.cast_unsigned(), ..*regs });
         self.task(tid)?.standing.go_on();
         Ok(true)
     }
