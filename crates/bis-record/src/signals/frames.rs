@@ -65,6 +65,7 @@ impl Domain {
         self.task(tid)?.undone = (point == SignalPoint::BeforeSyscall).then_some((before.ip(), before.sp()));
         let event = SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler };
         self.event_with(tid, EventKind::Signal(Box::new(event)), sums)?;
+        self.session.traced.handler_is_called(tid);
         self.task(tid)?.standing.go_on();
         self.expect_signal(tid, &regs)
     }

@@ -70,6 +70,8 @@ pub enum Due {
     Exit(u64),
     /// One instruction was executed, or a program.
     Trap,
+    /// It stands in front of a signal's handler, and was to make one step.
+    Called,
     /// It has begun, traced by somebody who knows nothing of PTRACE_SEIZE.
     Begun,
 }
@@ -327,6 +329,15 @@ impl Books {
                 if let Some(place) = bytes.get_mut(offset) {
                     *place = *byte;
                 }
+            }
+        });
+    }
+
+    /// The kernel has called a handler: a step ends in front of its first instruction.
+    pub fn handler_is_called(&self, tid: Tid) {
+        self.with_live(tid, |it| {
+            if it.mode.is_step() {
+                it.due.push_back(Due::Called);
             }
         });
     }

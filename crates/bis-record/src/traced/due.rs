@@ -33,6 +33,7 @@ impl Domain {
                     Due::Exit(_) if it.mode != Mode::Syscall => continue,
                     Due::Exit(nr) => (Kind::Exit { nr }, status_of(libc::SIGTRAP | good, 0), 2),
                     Due::Trap => (Kind::Signal, status_of(libc::SIGTRAP, 0), 0),
+                    Due::Called => (Kind::Event, status_of(libc::SIGTRAP, 0), 0),
                     Due::Begun => (Kind::Signal, status_of(libc::SIGSTOP, 0), 0),
                 });
             }

@@ -68,7 +68,10 @@ impl Domain {
                 }
                 self.holds_due(tid)?;
             }
-            Held::Fault(info) => self.go_from_fault(tid, &info, signal)?,
+            Held::Fault(info) => {
+                self.go_from_fault(tid, &info, signal)?;
+                self.holds_due(tid)?;
+            }
             Held::Vfork => self.resume(tid, Resume::Syscall)?,
         }
         Ok(())
