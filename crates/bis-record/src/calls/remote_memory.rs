@@ -1,5 +1,5 @@
-//! process_vm_writev: into the caller's own memory, into that of another domain (by mail, see `mail.rs`), or
-//! out of the recording (then it is nobody's concern).
+//! process_vm_writev: into the caller's own memory, into that of a tracee that holds, into that of another
+//! domain (by mail, see `mail.rs`), or out of the recording (then it is nobody's concern).
 
 use bis_syscalls::Call;
 use bis_trace::{
@@ -86,7 +86,11 @@ impl Domain {
             return Ok(Entry::Done(allowed));
         }
         let source = self.gather(local, u64::MAX);
-        Ok(match self.send_memory(target, &remote, &source)? {
+        let done = match self.poke_pieces(tid, target, &remote, &source) {
+            None => self.send_memory(target, &remote, &source)?,
+            poked => poked,
+        };
+        Ok(match done {
             None => failed(libc::ESRCH),
             Some(0) => failed(libc::EFAULT),
             Some(done) => Entry::Done(i64::try_from(done).unwrap_or(0)),
@@ -132,6 +136,27 @@ impl Domain {
 }
 
 impl Crew {
+    /// A tracer writes to a tracee that holds: what it executes next, a call or an instruction, finds these
+    /// bytes. How many they were, up to the first that cannot be written; none: the task does not hold for
+    /// the caller, or others see what is written there, too.
+    fn poke_pieces(&self, tid: Tid, target: Tid, remote: &[(Addr, u64)], source: &[u8]) -> Option<usize> {
+        if !self.session.traced.is_used() {
+            return None;
+        }
+        let mappings = maps::read(target).ok()?;
+        let (pieces, done) = writable(&mappings, remote, source);
+        let is_touched = |m: &Mapping, piece: &MemWrite| {
+            m.start < piece.addr + piece.data.len() as u64 && piece.addr < m.end
+        };
+        if mappings.iter().any(|m| m.shared && pieces.iter().any(|piece| is_touched(m, piece))) {
+            return None;
+        }
+        for piece in &pieces {
+            self.poke_through_file(tid, target, piece.addr, &piece.data)?;
+        }
+        Some(done)
+    }
+
     /// What these buffers of the caller hold, up to the first byte that cannot be read, and no more than
     /// `most`.
     pub(super) fn gather(&self, buffers: Vec<(Addr, u64)>, most: u64) -> Vec<u8> {
