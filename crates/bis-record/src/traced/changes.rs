@@ -50,6 +50,10 @@ impl Domain {
             let again = if next.is_narrow() { 0 } else { libc::SYS_restart_syscall.cast_unsigned() };
             next.rax = if next.result() == RESTART_BLOCK { again } else { next.orig_rax };
             (next.rip, next.orig_rax) = (next.rip - 2, u64::MAX);
+        } else if !is_again && before.orig_rax.cast_signed() < 0 {
+            // It may stand where the kernel would make a call of that number: one that was not made is told
+            // to have come back from there.
+            next.orig_rax = before.orig_rax;
         }
         self.stopped(tid)?.set_regs(&next)?;
         let mut outcome = self.changed_memory(tid, stop, writes)?;
