@@ -26,7 +26,7 @@ use crate::{
     calls::{
         Entry, Reader, as_wide,
         finish::{EINTR, RESTARTS},
-        is_vsyscall, reads_much_of_a_file, steps,
+        is_vsyscall, not_made_yet, reads_much_of_a_file, steps,
     },
     crew::{Crew, with_slot},
     domain::Domain,
@@ -131,17 +131,19 @@ impl Domain {
             return Ok(());
         }
         let sums = self.sums(tid)?;
+        let state = if narrow.is_some() { not_made_yet(&entry, sums) } else { InCall::new(&entry, sums) };
+        if vsyscall {
+            return self.vsyscall(tid, state);
+        }
+        // While the task stands in front of its own call: its tracer may be asked about that.
+        let Some(state) = self.judge(tid, state)? else { return Ok(()) };
         let (call, state) = match narrow {
-            None => (call, InCall::new(&entry, sums)),
-            Some(translated) => match self.enter_narrow(tid, &entry, translated, sums)? {
+            None => (call, state),
+            Some(translated) => match self.enter_narrow(tid, &entry, translated, state.sums)? {
                 Some(entered) => entered,
                 None => return Ok(()),
             },
         };
-        if vsyscall {
-            return self.vsyscall(tid, state);
-        }
-        let Some(state) = self.judge(tid, state)? else { return Ok(()) };
         let Some((call, row, state)) = self.look_up(tid, &call, state)? else { return Ok(()) };
         let task = self.task(tid)?;
         task.call = Some(state);

@@ -80,8 +80,10 @@ impl Domain {
             EventKind::Syscall { nr, entry, outcome }
         };
         self.event_at(seq, tid, kind, std::mem::take(&mut call.sums))?;
-        if self.session.traced.is_used() && !RESTARTS.contains(&result) {
-            self.call_is_over(tid, call);
+        match (self.session.traced.is_used(), RESTARTS.contains(&result)) {
+            (true, false) => self.call_is_over(tid, call),
+            (true, true) => self.call_is_cut(tid),
+            (false, _) => {}
         }
         call.silent = true;
         self.go_from_call(tid, call, seq, &regs)

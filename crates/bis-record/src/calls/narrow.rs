@@ -73,6 +73,12 @@ pub fn as_wide(translated: &Translated) -> Call {
     }
 }
 
+/// A narrow call of which it is not decided yet whether, and how, it is made.
+pub fn not_made_yet(entry: &Registers, sums: Vec<RangeSum>) -> InCall {
+    let narrow = Narrow { outer: *entry, way: Way::NotMade };
+    InCall::narrow(view(entry, &NO_CALL), narrow, sums)
+}
+
 impl Domain {
     /// At the entry of a narrow call: the call that the kernel makes for it, and what it is known by here.
     /// None: it is not made, or not yet, and all is done.
@@ -103,11 +109,11 @@ impl Domain {
             },
             Translated::Refused(errno, why) => {
                 note_refused(&self.session, tid, made(entry).nr, why)?;
-                let state = InCall::narrow(view(entry, &NO_CALL), narrow(Way::NotMade), sums);
+                let state = not_made_yet(entry, sums);
                 return self.not_made(tid, state, -i64::from(errno)).map(|()| None);
             }
             Translated::Done(result) => {
-                let state = InCall::narrow(view(entry, &NO_CALL), narrow(Way::NotMade), sums);
+                let state = not_made_yet(entry, sums);
                 return self.not_made(tid, state, result).map(|()| None);
             }
         };

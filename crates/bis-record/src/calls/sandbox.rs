@@ -9,8 +9,11 @@
 //!   handler is one that leaves the registers as they were, and the signal right after it. A task that is to
 //!   end gets a real filter that says so, and makes its call: the kernel ends it as it would have without us.
 //!
+//! - A call of the 32-bit table is judged as the program makes it, before one of the 64-bit table takes its
+//!   place.
+//!
 //! Not done: a listener (SECCOMP_RET_USER_NOTIF), which is refused; the second look that the kernel takes at
-//! a call that it restarts by itself (as restart_syscall); 32-bit calls, which fail before anybody is asked.
+//! a call that it restarts by itself (as restart_syscall).
 
 pub mod held;
 

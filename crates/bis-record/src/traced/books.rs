@@ -167,7 +167,8 @@ pub struct Tracee {
     pub is_exit_told: bool,
     /// It goes on by one instruction from behind a call that was not made.
     pub is_behind_skipped: bool,
-    /// Its tracer has been asked about the call that it stands in front of, because a filter wants that.
+    /// Its tracer has been asked about the call that it stands in front of (`entered`), because a filter wants
+    /// that.
     pub is_asked_by_filter: bool,
     pub debug: DebugState,
 }
@@ -357,7 +358,7 @@ impl Books {
         self.lock(|tracees| {
             if let Some(mut tracee) = tracees.remove(&former) {
                 tracee.domain = domain;
-                tracee.entered = None;
+                (tracee.entered, tracee.is_asked_by_filter) = (None, false);
                 tracee.debug = DebugState::default();
                 tracees.insert(tid, tracee);
             }

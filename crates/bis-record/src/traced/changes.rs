@@ -90,7 +90,11 @@ impl Recorder<'_> {
         let next = match stop.kind {
             // It goes on wherever its tracer wants.
             Kind::Entry { is_emulated: true, .. } => Registers { orig_rax: u64::MAX, ..changed },
-            _ => Registers { rcx: entry.rcx, r11: entry.r11, rip: entry.rip, ..changed },
+            // What the instruction of a 64-bit call has made of these, it makes of them again.
+            _ if !self.is_narrow(&entry) => {
+                Registers { rcx: entry.rcx, r11: entry.r11, rip: entry.rip, ..changed }
+            }
+            _ => Registers { rip: entry.rip, ..changed },
         };
         let outcome = self.changed_memory(tid, stop, writes)?;
         if next.orig_rax.cast_signed() >= 0 {

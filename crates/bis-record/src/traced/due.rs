@@ -73,8 +73,13 @@ impl Crew {
             if it.mode.is_step() {
                 it.due.push_back(Due::Trap);
             }
-            (it.entered, it.is_exit_told) = (None, false);
+            (it.entered, it.is_exit_told, it.is_asked_by_filter) = (None, false, false);
         });
+    }
+
+    /// The call of a task has ended in front of a handler, and the program makes it again.
+    pub fn call_is_cut(&self, tid: Tid) {
+        self.session.traced.with_live(tid, |it| it.is_asked_by_filter = false);
     }
 
     /// An instruction that bis has executed for the program, or a hook, is over.

@@ -152,7 +152,7 @@ impl Crew {
             self.session.traced.with_live(tid, |it| {
                 it.due.extend((it.mode == Mode::Syscall).then_some(Due::Exit(u64::MAX)));
                 it.is_behind_skipped = it.mode.is_step();
-                it.entered = None;
+                (it.entered, it.is_asked_by_filter) = (None, false);
             });
         }
         skips

@@ -75,7 +75,6 @@ impl Domain {
         let told = self.session.traced.with_live(tid, |it| {
             let (nr, args) = made(&regs);
             let entry = |is_emulated| Kind::Entry { nr, args, is_emulated };
-            it.is_asked_by_filter = false;
             if take(&mut it.is_asked) {
                 return Some((entry(false), status_of(libc::SIGTRAP, EVENT_STOP)));
             }
@@ -98,15 +97,16 @@ impl Domain {
     /// front of, and told this number.
     pub fn tell_filtered(&mut self, tid: Tid, data: u32) -> Result<Asked> {
         let regs = self.stopped(tid)?.regs()?;
+        let here = Some((regs.rip, regs.rsp));
         let asked = self.session.traced.with_live(tid, |it| {
             if !it.wants(O_TRACESECCOMP) {
                 return Asked::Nobody;
             }
-            if take(&mut it.is_asked_by_filter) {
+            // The task may come here more than once before its call is made: memory is mapped for that.
+            if it.is_asked_by_filter && it.entered == here {
                 return Asked::Answered;
             }
-            it.is_asked_by_filter = true;
-            (it.entered, it.is_exit_told) = (Some((regs.rip, regs.rsp)), false);
+            (it.entered, it.is_exit_told, it.is_asked_by_filter) = (here, false, true);
             Asked::Holds
         });
         let asked = asked.unwrap_or(Asked::Nobody);

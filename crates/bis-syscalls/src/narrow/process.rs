@@ -79,18 +79,30 @@ impl Maker<'_> {
         }
         self.put_or(&wide, E2BIG)
     }
+
+    /// The `struct sock_fprog` that argument `i` points to: the number of a filter's instructions, which have
+    /// one layout in both tables, and where they are.
+    fn filter(&mut self, i: usize) -> Result<u64, Other> {
+        let bytes = self.read(self.arg(i), 8)?;
+        let narrow = Fields(&bytes);
+        let mut wide = Fresh::new(16);
+        wide.u16(0, narrow.u16(0));
+        wide.u64(8, narrow.u32(4).into());
+        self.put(&wide.0)
+    }
 }
 
 /// prctl: nearly all options have numbers, or pointers to what has one layout.
 pub(super) fn prctl(m: &mut Maker<'_>) -> Made {
     const PRCTL: u64 = 157;
     match m.raw(0) {
-        22 => refused(EINVAL, "a seccomp filter would see the calls that bis makes in place of 32-bit ones"),
+        // PR_SET_SECCOMP, with SECCOMP_MODE_FILTER.
+        22 if m.raw(1) == 2 => made(PRCTL, [m.arg(0), m.arg(1), m.filter(2)?]),
         35 => refused(EINVAL, "PR_SET_MM has structures with pointers"),
         59 => refused(EINVAL, "PR_SET_SYSCALL_USER_DISPATCH would catch the calls that bis makes itself"),
         // Numbers, names, and pointers to an `int`. PR_GET_TID_ADDRESS stores 8 bytes in both tables. Options
         // of other processors are among them, and fail. The last two are PR_SET_VMA and PR_SET_PTRACER.
-        1..=21 | 23..=34 | 36..=58 | 60..=72 | 0x5356_4d41 | 0x5961_6d61 => Ok(m.plain(PRCTL)),
+        1..=34 | 36..=58 | 60..=72 | 0x5356_4d41 | 0x5961_6d61 => Ok(m.plain(PRCTL)),
         _ => refused(EINVAL, "a prctl option whose arguments are not known"),
     }
 }
@@ -104,11 +116,12 @@ pub(super) fn arch_prctl(m: &mut Maker<'_>) -> Made {
     }
 }
 
-/// Which filters there can be is asked; to set one is refused.
+/// Of its operations, SECCOMP_SET_MODE_FILTER alone has a structure with a pointer.
 pub(super) fn seccomp(m: &mut Maker<'_>) -> Made {
+    const SECCOMP: u64 = 317;
     match m.raw(0) {
-        2 | 3 => Ok(m.plain(317)),
-        _ => refused(EINVAL, "a seccomp filter would see the calls that bis makes in place of 32-bit ones"),
+        1 => made(SECCOMP, [m.arg(0), m.arg(1), m.filter(2)?]),
+        _ => Ok(m.plain(SECCOMP)),
     }
 }
 
