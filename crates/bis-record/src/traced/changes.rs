@@ -99,6 +99,9 @@ impl Recorder<'_> {
         let outcome = self.changed_memory(tid, stop, writes)?;
         if next.orig_rax.cast_signed() >= 0 {
             self.stopped(tid)?.set_regs(&next)?;
+            // The place at whose entry its tracer has heard of it may have another stack pointer now.
+            let here = (next.rip, next.rsp);
+            self.session.traced.with_live(tid, |it| it.entered = it.entered.map(|_| here));
             return self.say_set_back(tid, &entry, &next, outcome);
         }
         // The event of the call that is not made has its outcome.

@@ -17,7 +17,13 @@ use super::{
     books::{Due, Kind, Mode, State},
     hold::EVENT_STOP,
 };
-use crate::{crew::Crew, domain::Domain, error::Result, process::Process, task::InCall};
+use crate::{
+    crew::Crew,
+    domain::Domain,
+    error::Result,
+    process::Process,
+    task::{InCall, Task},
+};
 
 /// The instructions of calls, of either table.
 const CALLS: [[u8; 2]; 2] = [[0x0f, 0x05], [0xcd, 0x80]];
@@ -129,6 +135,12 @@ impl Crew {
     /// A task that holds and may go on.
     pub fn released(&self) -> Option<Tid> {
         if !self.session.traced.is_used() || self.tasks.values().any(|task| task.standing.comes_first()) {
+            return None;
+        }
+        // What the one that has run has computed is in no event yet.
+        let runner = self.watched.seat.runner();
+        let reports = |task: &Task| task.tid == runner || task.standing.is_in_hook();
+        if self.tasks.values().any(|task| task.report.is_some() && reports(task)) {
             return None;
         }
         // The event that tells of a new task has to come first.
