@@ -171,6 +171,9 @@ pub struct Tracee {
     /// that.
     pub is_asked_by_filter: bool,
     pub debug: DebugState,
+    /// It has another tracer already, and goes on from the stop in which the former one has let it go for
+    /// ever.
+    pub was_left: bool,
 }
 
 impl Tracee {
@@ -192,6 +195,7 @@ impl Tracee {
             is_behind_skipped: false,
             is_asked_by_filter: false,
             debug: DebugState::default(),
+            was_left: false,
         }
     }
 
@@ -277,9 +281,15 @@ impl Books {
     pub fn enter(&self, tid: Tid, tracee: Tracee) -> bool {
         self.is_used.store(true, Ordering::Release);
         self.lock(|tracees| {
-            let is_free = tracees.get(&tid).is_none_or(|known| matches!(known.state, State::Ended(_)));
+            let is_over = |it: &Tracee| matches!(it.state, State::Ended(_)) || it.mode == Mode::Detached;
+            let is_free = tracees.get(&tid).is_none_or(is_over);
             if is_free {
-                tracees.insert(tid, tracee);
+                // Its supervisor may not have heard yet that the former tracer has let it go.
+                let former = tracees.remove(&tid).map(|it| it.state);
+                let left = former.filter(|state| matches!(state, State::Released(..)));
+                let was_left = left.is_some();
+                let state = left.unwrap_or_else(|| tracee.state.clone());
+                tracees.insert(tid, Tracee { state, was_left, ..tracee });
             }
             is_free
         })

@@ -33,7 +33,10 @@ impl Domain {
     pub fn go_from_hold(&mut self, tid: Tid) -> Result<()> {
         let released =
             self.session.traced.with(tid, |it| match std::mem::replace(&mut it.state, State::Runs) {
-                State::Released(stop, signal) => Some((stop, signal, it.mode)),
+                State::Released(stop, signal) => {
+                    let mode = if take(&mut it.was_left) { Mode::Detached } else { it.mode };
+                    Some((stop, signal, mode))
+                }
                 other => {
                     it.state = other;
                     None
@@ -45,7 +48,7 @@ impl Domain {
         }
         let Some((stop, signal, mode)) = released.flatten() else { return Ok(()) };
         let Some(held) = self.task(tid)?.held.take() else { return Ok(()) };
-        if mode == Mode::Detached {
+        if self.session.traced.with(tid, |it| it.mode) == Some(Mode::Detached) {
             self.session.traced.remove(tid);
         }
         self.make_changes(tid, held, &stop)?;
