@@ -2,7 +2,7 @@
 // calls: what that has computed comes before the change, or behind it.
 #include "stepping.h"
 
-enum { ROUNDS = 1500 };
+enum { ROUNDS = 400 };
 
 static volatile long rounds;
 static volatile int ends;
