@@ -167,8 +167,8 @@ pub struct Tracee {
     pub is_exit_told: bool,
     /// It goes on by one instruction from behind a call that was not made.
     pub is_behind_skipped: bool,
-    /// Its tracer has been asked about the call that it stands in front of (`entered`), because a filter wants
-    /// that.
+    /// Its tracer has been asked about the call that it stands in front of (`entered`), because a filter
+    /// wants that.
     pub is_asked_by_filter: bool,
     pub debug: DebugState,
     /// It has another tracer already, and goes on from the stop in which the former one has let it go for

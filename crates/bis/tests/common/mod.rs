@@ -176,8 +176,8 @@ impl Running {
         Ok(self.collect(code_of(status)))
     }
 
-    /// Where `BIS_TEST_TIMES` names a file: adds a line with the milliseconds that the step took, its name, and
-    /// its trial's folder. This says what to look at when the tests take too long.
+    /// Where `BIS_TEST_TIMES` names a file: adds a line with the milliseconds that the step took, its name,
+    /// and its trial's folder. This says what to look at when the tests take too long.
     fn note_time(&self) {
         let Some(path) = std::env::var_os("BIS_TEST_TIMES") else { return };
         let line = format!("{} {} {}\n", self.began.elapsed().as_millis(), self.name, self.logs.display());

@@ -1,5 +1,5 @@
-//! What bis does as a command, from outside, but for guests, real programs and sessions of a debugger: each module
-//! is about one side of it, and has trials of its own, which are named `module::trial`.
+//! What bis does as a command, from outside, but for guests, real programs and sessions of a debugger: each
+//! module is about one side of it, and has trials of its own, which are named `module::trial`.
 //!
 //! They are one program, because each program of tests takes seconds to build, and its last trial runs alone.
 //! What cannot run beside others, or needs mounts of its own, is a program by itself.

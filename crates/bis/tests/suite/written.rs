@@ -12,8 +12,9 @@ use libtest_mimic::{Failed, Trial};
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// What the program does, before and behind its checkpoint, and how often it is said to have written: once
-/// for what is mapped, and at each of two ways back for what is open. What is both is seen as open only if the
-/// kernel has written the page back by then: the file's time changes when a page that is clean is stored to.
+/// for what is mapped, and at each of two ways back for what is open. What is both is seen as open only if
+/// the kernel has written the page back by then: the file's time changes when a page that is clean is stored
+/// to.
 const CASES: [(&str, &str, RangeInclusive<usize>); 8] = [
     ("nothing", "map close first last - read", 0..=0),
     ("only_read", "map close - read", 0..=0),
