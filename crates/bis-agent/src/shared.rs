@@ -251,6 +251,8 @@ state! {
     PLAINS: 1;
     /// Recording: a log that reaches this place is taken at the end of the hook.
     SOON: 1;
+    /// How often tasks have wanted to give their turn away while others could run.
+    GIVEN_WAY: 1;
 }
 
 numbered! { CLASSES;
@@ -290,8 +292,8 @@ pub mod flag {
         WAITS_IN = 1 << 6;
         /// Until it can be written.
         WAITS_OUT = 1 << 7;
-        /// It waits in ways that cannot be tried.
-        ALONE_ONLY = 1 << 8;
+        /// It gives its task's turn to others who want one.
+        GIVES_WAY = 1 << 8;
         /// Its memory is written whatever the result is.
         ALWAYS = 1 << 9;
         /// It waits unless descriptor 0 has O_NONBLOCK.

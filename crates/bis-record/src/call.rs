@@ -13,9 +13,7 @@
 use std::mem;
 
 use bis_agent::hooks::SAFEPOINT_END;
-use bis_syscalls::{
-    Blocks, Call, Handler, How, Plan, Planned, Row, is_never_restarted, may_block, own, plan, row,
-};
+use bis_syscalls::{Call, Handler, How, Plan, Planned, Row, is_never_restarted, may_block, own, plan, row};
 use bis_trace::{
     event::SignalPoint,
     types::{Addr, Registers, Signal, Tid},
@@ -295,8 +293,10 @@ impl Domain {
             self.release_tokens()?;
         }
         self.make(tid, blocks)?;
-        if matches!(row.blocks, Blocks::Never) && row.name == "sched_yield" {
+        if row.name == "sched_yield" {
             self.turns.give_way(tid);
+            // Nor does it keep other domains waiting.
+            self.gives_up = true;
         }
         Ok(())
     }

@@ -55,7 +55,7 @@ pub struct Domain {
     /// Whether calls wait in their hooks where all other tasks wait in the kernel.
     pub linger: Linger,
     pub tokens: Tokens,
-    /// Its tokens are given back at once if somebody wants them: its task only spins.
+    /// Its tokens are given back at once if somebody wants them: its task only spins, or gives its turn away.
     pub gives_up: bool,
     /// With chaos: who gets no turn.
     pub mood: Mood,

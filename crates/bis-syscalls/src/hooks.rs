@@ -58,15 +58,16 @@ pub enum HookShape {
     Memory,
 }
 
-/// What the first argument, a descriptor, must be ready for, or the call would wait.
+/// What the first argument, a descriptor, must be ready for, or the call would wait; or what else it may
+/// wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HookWait {
     Input,
     Output,
     /// It may not have O_NONBLOCK.
     Blocking,
-    /// There is no way to ask.
-    Unknown,
+    /// For its task's next turn, if others want one.
+    Turn,
 }
 
 /// Descriptors that a call makes.
@@ -270,7 +271,7 @@ fn shaped(name: &str) -> Option<Hook> {
             let pieces = vec![piece(1, Size::Fixed(8)), piece(3, Size::Fixed(8))];
             return Some(Hook { shape: HookShape::Copy, pieces, writes: true, ..Hook::default() });
         }
-        "sched_yield" => return Some(Hook { waits: Some(HookWait::Unknown), ..Hook::default() }),
+        "sched_yield" => return Some(Hook { waits: Some(HookWait::Turn), ..Hook::default() }),
         _ => return None,
     };
     Some(Hook { shape, pieces, ..Hook::default() })

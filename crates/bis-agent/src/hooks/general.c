@@ -178,12 +178,24 @@ static u64 waits_out(const struct plan *p) {
   return (p->row->flags & WAITS_OUT) && !(p->row->shape == SEND && (p->args[p->row->flags_arg] & MSG_DONTWAIT));
 }
 
+// A task's turn goes to another at one of so many calls: that takes as long as hundreds of them. A task that waits for what another
+// does makes them again and again; one that holds what others want does better to go on.
+#define GIVES_WAY_AT 32
+
+// Does this task give its turn away? In replay, as the entry says.
+static u64 gives_way(struct entry *e) {
+  u64 times = S->given_way + 1;
+  S->given_way = times;
+  return pick(is_left_early(e), 1 & ~is(times & (GIVES_WAY_AT - 1)));
+}
+
 // A call that others would wait for: does it wait?
 static enum leaving ask_for_others(struct plan *p, struct entry *e) {
   const struct row *row = p->row;
   u64 *flags = &p->args[row->flags_arg], fd = p->args[0];
   e->result = pick(e->result, 0);
-  if ((row->flags & ASKS) ? !is_nonblocking(e, fd) : (row->flags & ALONE_ONLY)) return EARLY;
+  if ((row->flags & ASKS) && !is_nonblocking(e, fd)) return EARLY;
+  if ((row->flags & GIVES_WAY) && gives_way(e)) return EARLY;
   S->phase = 1;
   if (row->shape == RECEIVE || row->shape == MESSAGE || row->shape == MESSAGES) {
     p->tried = !(*flags & MSG_DONTWAIT);

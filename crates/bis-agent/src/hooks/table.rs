@@ -54,7 +54,7 @@ fn row(from: &bis_syscalls::Row) -> Option<Row> {
         Some(HookWait::Input) => flag::WAITS_IN,
         Some(HookWait::Output) => flag::WAITS_OUT,
         Some(HookWait::Blocking) => flag::ASKS,
-        Some(HookWait::Unknown) => flag::ALONE_ONLY,
+        Some(HookWait::Turn) => flag::GIVES_WAY,
     };
     row.flags |= match hook.makes {
         None => 0,
