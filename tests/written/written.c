@@ -28,6 +28,8 @@ static void act(const char *how) {
     memory[17]++;
   } else if (strcmp(how, "last") == 0) {
     memory[(PAGES - 1) * PAGE]++;
+  } else if (strcmp(how, "flush") == 0) {
+    if (msync(memory, PAGES * PAGE, MS_SYNC) != 0) exit(1);
   } else if (strcmp(how, "call") == 0) {
     if (pwrite(fd, "written", 7, PAGE) != 7) exit(1);
   } else {

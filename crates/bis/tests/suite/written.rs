@@ -15,13 +15,14 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// whether it has seen the file with another time: once for what is mapped, and at each of two ways back for
 /// what is open. What is both is told of at the first; at the second if the file has another time, for which
 /// the kernel must have written the page back in between.
-const CASES: [(&str, &str, fn(bool) -> usize); 8] = [
+const CASES: [(&str, &str, fn(bool) -> usize); 9] = [
     ("nothing", "map close first last - read", |_| 0),
     ("only_read", "map close - read", |_| 0),
     ("a_page_again", "map close first - first", |_| 1),
     ("a_page_for_the_first_time", "map close first - last", |_| 1),
     ("a_page_that_was_read", "map close read - last", |_| 1),
     ("and_open", "map first - first", |is_dated| 1 + usize::from(is_dated)),
+    ("and_open_when_it_is_written_back", "map first flush - first", |is_dated| 1 + usize::from(is_dated)),
     ("by_a_call_beside", "map first - call", |_| 2),
     ("by_a_call", "- call", |_| 2),
 ];
