@@ -11,11 +11,14 @@ use libtest_mimic::{Failed, Trial};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// What the program does, before and behind its checkpoint, and how often it is said to have written, by
-/// whether it has seen the file with another time: once for what is mapped, and at each of two ways back for
-/// what is open. What is both is told of at the first; at the second if the file has another time, for which
-/// the kernel must have written the page back in between.
-const CASES: [(&str, &str, fn(bool) -> usize); 9] = [
+/// How often it is said, by whether the program has seen the file with another time.
+type Said = fn(bool) -> usize;
+
+/// What the program does, before and behind its checkpoint, and how often it is said to have written: once
+/// for what is mapped, and at each of two ways back for what is open. What is both is told of at the first;
+/// at the second if the file has another time, for which the kernel must have written the page back in
+/// between.
+const CASES: [(&str, &str, Said); 9] = [
     ("nothing", "map close first last - read", |_| 0),
     ("only_read", "map close - read", |_| 0),
     ("a_page_again", "map close first - first", |_| 1),
@@ -41,7 +44,7 @@ pub fn trials() -> Vec<Trial> {
     places.into_iter().flat_map(of_place).collect()
 }
 
-fn run(name: &str, place: Option<&Path>, (actions, said): (&str, fn(bool) -> usize)) -> Result<(), Failed> {
+fn run(name: &str, place: Option<&Path>, (actions, said): (&str, Said)) -> Result<(), Failed> {
     let folder = Folder::new(&format!("written.{name}"))?;
     let program = folder.path().join("written");
     common::compile(&common::tree().join("tests/written/written.c"), &program)?;
