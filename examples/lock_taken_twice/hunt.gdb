@@ -1,6 +1,6 @@
 # The lock taken twice: the program hangs, and was ended by hand. Who holds the lock that all wait for?
 # program: bank.c
-# command: timeout 5 {program}
+# command: timeout 3 {program}
 # replay: -p bank -e
 
 # All threads wait: main for the others, and these for a lock.

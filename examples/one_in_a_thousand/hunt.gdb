@@ -8,7 +8,6 @@
 backtrace
 #> answer ()
 #> serve (
-#> start_thread
 # strlen has got NULL. Up to the frame of ours:
 frame function answer
 #> strlen(greeting->text)

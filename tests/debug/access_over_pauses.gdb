@@ -23,9 +23,3 @@ print milestones
 #> = 4
 reverse-continue
 #> New value = 3
-reverse-continue
-#> New value = 2
-reverse-continue
-#> New value = 1
-reverse-continue
-#> New value = 0

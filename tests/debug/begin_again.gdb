@@ -1,19 +1,17 @@
 # At the first instruction going back stays there, and going on leads away from it.
 # program: basics.c
-print $pc
-#> _start
+x/i $pc
+#> mov    %rsp,%rdi
 reverse-continue
 #> No more reverse-execution history
 reverse-stepi
 #> No more reverse-execution history
-reverse-step
-#> No more reverse-execution history
 stepi
 stepi
 reverse-stepi
 reverse-stepi
-print $pc
-#> _start
+x/i $pc
+#> mov    %rsp,%rdi
 reverse-stepi
 #> No more reverse-execution history
 tbreak main

@@ -18,10 +18,10 @@ backtrace
 continue
 #> would get SIGSEGV
 #> add (a=20, b=30)
-print exit(3)
+print (int)exit(3)
 #> wants to end the process (exit_group)
 #> add (a=20, b=30)
-print abort()
+print (int)abort()
 #> Program received signal SIGABRT
 back
 #> add (a=20, b=30)

@@ -17,9 +17,9 @@ print joined("a", "b")
 #> "ab"
 print $_strlen(joined("xx", word))
 #> = 6
-print ((unsigned long (*)(const char *)) strlen)(word)
-#> = 4
-print malloc(10)
+print ((int (*)(const char *)) atoi)("407")
+#> = 407
+print (void *)malloc(10)
 #> (void *) 0x
 print *grown()@5
 #> "grown"

@@ -1,6 +1,6 @@
 # With hardly any memory for checkpoints all places are reached as before.
 # program: long.c
-# args: 300000000
+# args: 100000000
 # replay: --checkpoint-memory 64K
 info recording
 #> may take 1 MiB
@@ -8,9 +8,9 @@ tbreak long.c:21
 continue
 watch spins
 reverse-continue
-#> New value = 300999999
+#> New value = 100999999
 reverse-continue
-#> New value = 300999998
+#> New value = 100999998
 delete
 watch phase
 reverse-continue

@@ -1,26 +1,26 @@
-# Conditions that are false a hundred million times, forwards and backwards.
+# Conditions that are false thirty million times, forwards and backwards.
 # program: long.c
 tbreak main
 continue
-break long.c:11 if spins == 60000000
+break long.c:11 if spins == 18000000
 continue
 #> Breakpoint 2, spin
 print spins
-#> = 60000000
+#> = 18000000
 stepi
 reverse-stepi
 print spins
-#> = 60000000
-condition 2 spins == 100000000 || spins == 30000000
+#> = 18000000
+condition 2 spins == 33000000 || spins == 9000000
 reverse-continue
 #> Breakpoint 2
 print spins
-#> = 30000000
+#> = 9000000
 continue
 #> Breakpoint 2
 print spins
-#> = 100000000
+#> = 33000000
 reverse-continue
 #> Breakpoint 2
 print spins
-#> = 30000000
+#> = 9000000

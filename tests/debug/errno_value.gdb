@@ -8,5 +8,5 @@ print status
 next
 print why
 #> = 9
-print errno
+print (int)errno
 #> = 9

@@ -6,5 +6,5 @@ when
 #> Completed event: 20
 reverse-continue
 #> No more reverse-execution history
-print $pc
-#> _start
+x/i $pc
+#> mov    %rsp,%rdi

@@ -1,6 +1,6 @@
 # ^C stops a long computation; a place can be named there, and come back to.
 # program: long.c
-# args: 3000000000
+# args: 2000000000
 tbreak main
 continue
 shell (sleep 0.7; kill -INT $PPID) &

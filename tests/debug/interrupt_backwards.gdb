@@ -1,6 +1,6 @@
 # ^C stops a long way backwards.
 # program: long.c
-# args: 3000000000
+# args: 2000000000
 tbreak long.c:20
 continue
 #> phase = 3

@@ -5,7 +5,8 @@ continue 3
 continue
 print number
 run
-#> _start
+x/i $pc
+#> mov    %rsp,%rdi
 continue
 #> one (number=1)
 checkpoint

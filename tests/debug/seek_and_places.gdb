@@ -34,7 +34,8 @@ print number
 back 2
 forward 2
 seek start
-#> _start
+x/i $pc
+#> mov    %rsp,%rdi
 seek end
 print made
 #> = 200

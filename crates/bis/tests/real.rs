@@ -1,7 +1,7 @@
 //! Runs the real programs of `tests/real/` natively, and recorded and replayed.
 //!
 //! Each `tests/real/<name>.sh` is in sections, which begin with a comment line of one word: `# setup` runs
-//! natively in a fresh folder; `# record` is handed to `sh -c`, and that is recorded; `# drive` runs natively
+//! natively in a fresh folder, once: each trial begins with a copy of it; `# record` is handed to `sh -c`, and that is recorded; `# drive` runs natively
 //! beside it (a client for a server) and must succeed; `# check` runs natively afterwards, with the recorded
 //! output in `$OUT` and `$ERR`. All but the recorded one know this tree as `$TREE`. Before the sections, `#
 //! needs: PROGRAM...` names what must be installed; a trial without it is ignored, and says which package
@@ -17,11 +17,27 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use common::{Folder, Step};
 use libtest_mimic::{Failed, Trial};
+
+/// What runs before the recording, natively.
+struct Setup {
+    text: String,
+    /// What it has made, in the folder `cwd` there.
+    made: Mutex<Option<Folder>>,
+}
+
+impl Drop for Setup {
+    fn drop(&mut self) {
+        let made = self.made.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(folder) = made.take() {
+            folder.done();
+        }
+    }
+}
 
 struct Real {
     name: String,
@@ -32,7 +48,7 @@ struct Real {
     /// Why it does not hold natively.
     needs_bis: Option<String>,
     limit: Duration,
-    setup: String,
+    setup: Setup,
     record: String,
     drive: Option<String>,
     check: String,
@@ -109,7 +125,7 @@ impl Real {
             needs_hooks: directive("# needs hooks:").map(str::to_owned),
             needs_bis: directive("# needs bis:").map(str::to_owned),
             limit: Duration::from_secs(limit),
-            setup: section("setup").unwrap_or_default(),
+            setup: Setup { text: section("setup").unwrap_or_default(), made: Mutex::default() },
             record: required("record").trim().to_owned(),
             drive: section("drive"),
             check: required("check"),
@@ -129,7 +145,7 @@ impl Real {
     fn run(&self, recorded: Option<&[&str]>) -> Result<(), Failed> {
         let folder = Folder::new(&format!("real.{}", self.name))?;
         let (cwd, logs) = (folder.sub("cwd")?, folder.path());
-        self.script("setup", &self.setup, &cwd, logs)?;
+        self.set_up(&cwd, logs)?;
         let trace = logs.join("trace");
         let argv: [&OsStr; 3] = ["sh".as_ref(), "-c".as_ref(), self.record.as_ref()];
         let subject = if let Some(flags) = recorded {
@@ -147,6 +163,28 @@ impl Real {
         }
         folder.done();
         Ok(())
+    }
+
+    /// Copies what the setup has made, which the first trial that comes here lets it make.
+    fn set_up(&self, cwd: &Path, logs: &Path) -> Result<(), Failed> {
+        if self.setup.text.is_empty() {
+            return Ok(());
+        }
+        let mut made = self.setup.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let from = match &*made {
+            Some(folder) => folder.path().join("cwd"),
+            None => {
+                let folder = Folder::new(&format!("real.{}.setup", self.name))?;
+                let from = folder.sub("cwd")?;
+                self.script("setup", &self.setup.text, &from, folder.path())?;
+                made.insert(folder).path().join("cwd")
+            }
+        };
+        drop(made);
+        let mut copy = common::command("cp", cwd);
+        copy.arg("-a").arg(from.join(".")).arg(cwd);
+        let step = common::run(copy, "copy", logs, None, self.limit)?;
+        if step.status == 0 { Ok(()) } else { Err(step.shown().into()) }
     }
 
     /// The recorded part with what drives it, and the check of what it did.

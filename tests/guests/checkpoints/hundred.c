@@ -3,7 +3,7 @@
 #include "checkpoints.h"
 #include <dirent.h>
 
-enum { COUNT = 100, PAGES = 50 };
+enum { COUNT = 100, PAGES = 10 };
 
 // Processes that this one has made: by all that the machine has.
 static int count_in_proc(void) {

@@ -231,7 +231,7 @@ static void interrupted(void) {
   on_signal(SIGALRM, tick, SA_RESTART);
   struct itimerval often = {{0, 700}, {0, 700}}, never = {{0, 0}, {0, 0}};
   CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
-  for (int i = 0; i < 2000 || ticked < 3; i++) {
+  for (int i = 0; i < 300 || ticked < 3; i++) {
     char *m = plain_at(NULL, 4, 0);
     m[PAGE] = 'i';
     CHECK(munmap(m + 2 * PAGE, PAGE) == 0 && m[PAGE] == 'i' && munmap(m, 4 * PAGE) == 0);

@@ -5,7 +5,7 @@
 #include "../guest.h"
 #include <sys/ptrace.h>
 
-enum { ROUNDS = 400 };
+enum { ROUNDS = 150 };
 
 static int wait_stop(pid_t pid) {
   int status;

@@ -13,7 +13,7 @@ static void handler(int sig) {
 }
 
 static void *make_calls(void *arg) {
-  for (int i = 0; i < 200; i++) {
+  for (int i = 0; i < 60; i++) {
     CHECK(getppid() > 0);
     sched_yield();
   }

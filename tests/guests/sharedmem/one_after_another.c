@@ -8,7 +8,7 @@
 #include "../guest.h"
 
 #define PAGE 4096
-#define ROUNDS 150
+#define ROUNDS 60
 
 static unsigned sum;
 
@@ -64,7 +64,7 @@ int main(void) {
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
-      if (round % 50 == 0) usleep(2000);
+      if (round % 20 == 0) usleep(2000);
       use(memory, round);
       _exit(memory[17] & 127);
     }

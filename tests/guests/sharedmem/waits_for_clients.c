@@ -10,7 +10,7 @@
 #include <sys/time.h>
 
 #ifndef ROUNDS
-#define ROUNDS 60
+#define ROUNDS 20
 #define PERIOD 3000
 #endif
 

@@ -10,7 +10,7 @@ static void *worse(void *arg) {
   CHECK(setpriority(PRIO_PROCESS, (id_t)tid_self(), 10) == 0);
   stage = 1;
   while (stage != 2) usleep(1000);
-  for (int i = 0; i < 1000; i++) CHECK(getppid() > 0);
+  for (int i = 0; i < 300; i++) CHECK(getppid() > 0);
   stage = 3;
   while (stage != 4) sched_yield();
   stage = 5;

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 #ifndef ROUNDS
-#define ROUNDS 60
+#define ROUNDS 20
 #endif
 
 enum { WAYS = 6 };

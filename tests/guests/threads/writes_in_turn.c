@@ -4,7 +4,7 @@
 #include "../guest.h"
 
 #ifndef LINES
-#define LINES 1500
+#define LINES 500
 #endif
 
 enum { THREADS = 4 };

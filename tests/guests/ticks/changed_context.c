@@ -24,7 +24,7 @@ int main(void) {
   on_siginfo(SIGALRM, handler, 0);
   CHECK(setitimer(ITIMER_REAL, &on, NULL) == 0);
   unsigned long total = 0;
-  for (int i = 1; i <= 60; i++) {
+  for (int i = 1; i <= 25; i++) {
     unsigned long n = 0, got;
     unsigned vector;
     __asm__ volatile(

@@ -4,8 +4,8 @@
 #include "../guest.h"
 
 #ifndef CALLS
-#define CALLS 3000
-#define LOOPS 20000000
+#define CALLS 1000
+#define LOOPS 8000000
 #endif
 
 static volatile unsigned long handlers, expirations, sum;

@@ -10,7 +10,7 @@
 #endif
 
 #ifndef TIMES
-#define TIMES 60
+#define TIMES 25
 #endif
 
 static sigjmp_buf back;

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 
 #ifndef EACH
-#define EACH 3000
+#define EACH 1000
 #endif
 
 enum { CELLS = 64, SIDE = 3 };

@@ -3,7 +3,7 @@
 #include "../guest.h"
 #include <stdatomic.h>
 
-enum { THREADS = 4, ROUNDS = 12 };
+enum { THREADS = 4, ROUNDS = 6 };
 static atomic_int turn;
 
 static void *wait_for_turns(void *arg) {

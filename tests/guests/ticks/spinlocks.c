@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 
 #ifndef ROUNDS
-#define ROUNDS 300
+#define ROUNDS 100
 #endif
 
 #ifndef HOLD

@@ -8,7 +8,7 @@ static char *from, *to;
 static atomic_int done;
 
 static void *count(void *arg) {
-  for (int i = 0; i < 20; i++) usleep(5000);
+  for (int i = 0; i < 8; i++) usleep(5000);
   atomic_store(&done, 1);
   return arg;
 }

@@ -4,7 +4,7 @@
 #include <sys/time.h>
 
 #ifndef TIMES
-#define TIMES 25
+#define TIMES 12
 #endif
 
 static volatile unsigned long count;

@@ -211,8 +211,15 @@ impl Transcript {
             }
             return words;
         }
-        let quiet = ["set width 0", "set debuginfod enabled off", "set startup-quietly on"];
-        for option in ["-nx"].into_iter().chain(quiet.into_iter().flat_map(|command| ["-iex", command])) {
+        // Without the debug information of the system's libraries, where that is installed: the sessions are the
+        // same on each machine, and none waits until gdb has read it.
+        let first = [
+            "set width 0",
+            "set debuginfod enabled off",
+            "set startup-quietly on",
+            "set debug-file-directory /nonexistent",
+        ];
+        for option in ["-nx"].into_iter().chain(first.into_iter().flat_map(|command| ["-iex", command])) {
             words.extend(["-o".to_owned(), option.to_owned()]);
         }
         words
