@@ -37,6 +37,28 @@ pub fn own(tid: Tid) -> Option<Tid> {
     numbers(tid).last().copied()
 }
 
+/// Which user it calls itself (getuid). The first, where it is gone.
+pub fn own_user(tid: Tid) -> u32 {
+    // Of users that its user namespace does not know.
+    const NOBODY: u32 = 65534;
+    let status = Fields::of(tid);
+    // The real one is the first of four.
+    let line = status.as_ref().and_then(|status| status.text("Uid")).unwrap_or_default();
+    let user = line.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0);
+    let map = proc::read_text(proc::path(tid, "uid_map")).unwrap_or_default();
+    inside_of_map(&map, user).and_then(|user| user.try_into().ok()).unwrap_or(NOBODY)
+}
+
+/// What an id is inside, by the text of a `uid_map`: lines of the first id inside, the first out here, and
+/// how many there are.
+fn inside_of_map(map: &str, id: u64) -> Option<u64> {
+    map.lines().find_map(|line| {
+        let mut words = line.split_whitespace().filter_map(|word| word.parse::<u64>().ok());
+        let (inside, outside, count) = (words.next()?, words.next()?, words.next()?);
+        id.checked_sub(outside).filter(|at| *at < count).map(|at| inside + at)
+    })
+}
+
 /// Is it the first process of a pid namespace (not that of our own)?
 pub fn is_init_inside(tid: Tid) -> bool {
     let numbers = numbers(tid);
@@ -75,6 +97,15 @@ mod tests {
         assert_eq!((own(me), inside(me, me), outside(me, Tid(77))), (Some(me), Some(me), Some(Tid(77))));
         assert!(!is_init_inside(me));
         assert_eq!(inside(me, Tid(i32::MAX)), None);
+    }
+
+    #[test]
+    fn users_are_called_as_inside() {
+        assert_eq!(own_user(crate::ours::thread_id()), rustix::process::getuid().as_raw());
+        let map = "         0       1000          1\n         5     100000       3\n";
+        let asked = [999, 1000, 1001, 100_000, 100_002, 100_003];
+        assert_eq!(asked.map(|id| inside_of_map(map, id)), [None, Some(0), None, Some(5), Some(7), None]);
+        assert_eq!(inside_of_map("         0          0 4294967295\n", 33), Some(33));
     }
 
     #[test]

@@ -4,9 +4,9 @@
 use bis_syscalls::{Call, may_block};
 use bis_trace::{
     event::{EventKind, Outcome},
-    types::{NARROW_TABLE, Registers, Tid},
+    types::{NARROW_TABLE, Registers, Signal, Tid},
 };
-use bis_tracee::Status;
+use bis_tracee::{Status, ours, siginfo::SigInfo};
 
 use super::{
     Held,
@@ -29,12 +29,30 @@ pub(super) fn status_of(signal: i32, event: i32) -> i32 {
     event << 16 | signal << 8 | 0x7f
 }
 
+/// Where the address of a fault is in `siginfo_t`.
+const SI_ADDR: usize = 16;
+
+/// What is kept as `siginfo_t` of a stop for no signal, which says who has stopped only when it is asked for.
+pub(super) fn siginfo_of_stop(status: i32) -> [u8; 128] {
+    let of_stop = status >> 16 == EVENT_STOP;
+    siginfo(if of_stop { status >> 8 & 0x7f } else { libc::SIGTRAP }, status >> 8)
+}
+
 /// `siginfo_t` of a signal, as far as these say it.
 fn siginfo(signal: i32, code: i32) -> [u8; 128] {
     let mut info = [0; 128];
     info[..4].copy_from_slice(&signal.to_le_bytes());
     info[8..12].copy_from_slice(&code.to_le_bytes());
     info
+}
+
+/// The SIGSTOP of an attach, which comes from the kernel natively, and here from the recorder: the task sees
+/// it as another process, or as one outside of its namespace.
+fn as_of_kernel(info: SigInfo) -> SigInfo {
+    let is_of_attach = info.signal() == Signal::STOP
+        && info.code() == libc::SI_TKILL
+        && [ours::process_id(), Tid(0)].contains(&info.sender());
+    if is_of_attach { SigInfo(siginfo(libc::SIGSTOP, libc::SI_KERNEL)) } else { info }
 }
 
 impl Domain {
@@ -48,13 +66,16 @@ impl Domain {
         let is_watch = is_place && kind == Kind::Signal && self.session.traced.take_touch(tid);
         let trap = if is_watch { libc::TRAP_HWBKPT } else { TRAP_TRACE };
         let stopped = self.stopped(tid)?;
-        let siginfo = match (kind, held) {
-            (Kind::Signal, Held::Report(Status::Signal(_))) => stopped.siginfo()?,
+        let mut siginfo = match (kind, held) {
+            (Kind::Signal, Held::Report(Status::Signal(_))) => as_of_kernel(SigInfo(stopped.siginfo()?)).0,
             (Kind::Signal, Held::Fault(info)) => info.0,
             (Kind::Signal, _) => siginfo(status >> 8, trap),
-            _ => siginfo(libc::SIGTRAP, status >> 8),
+            _ => siginfo_of_stop(status),
         };
         let mut regs = self.own_registers(&regs);
+        if matches!((kind, held), (Kind::Signal, Held::Place)) {
+            siginfo[SI_ADDR..SI_ADDR + 8].copy_from_slice(&regs.rip.to_le_bytes());
+        }
         if let Some(call) = self.task(tid)?.call.as_ref() {
             regs = call.as_own(&regs);
         }

@@ -5,10 +5,11 @@ use bis_trace::{
     event::MemWrite,
     types::{Addr, NARROW_TABLE, PAGE, Signal, Tid},
 };
-use bis_tracee::{Memory, debug::Access, maps, proc, sys};
+use bis_tracee::{Memory, debug::Access, maps, names, proc, sys};
 
 use super::{
     books::{DebugState, Kind, Mode, Stop, Tracee},
+    hold::{EVENT_STOP, siginfo_of_stop},
     layouts::{FXSAVE_LEN, Layout, SIGINFO_LEN, segment_base, segment_told},
     told::EVENT_SECCOMP,
 };
@@ -56,8 +57,24 @@ const PTRACE_SETFPXREGS: u32 = 19;
 const FS_BASE_AT: usize = 21 * WORD;
 const GS_BASE_AT: usize = 22 * WORD;
 
+/// Where the sender's process and user are in `siginfo_t`.
+const SI_PID: usize = 16;
+const SI_UID: usize = 20;
+
 /// What a request comes to: a result, or the error's number.
 type Answer<T = i64> = std::result::Result<T, i32>;
+
+/// `siginfo_t` of a stop. One for no signal comes from the task itself (`ptrace_do_notify` in the kernel's
+/// `signal.c`), unless its tracer has put another one there.
+fn siginfo(target: Tid, stop: &Stop) -> [u8; SIGINFO_LEN] {
+    let mut info = stop.siginfo;
+    if stop.kind != Kind::Signal && info == siginfo_of_stop(stop.status) {
+        let own = names::own(target).unwrap_or(target);
+        info[SI_PID..SI_PID + 4].copy_from_slice(&own.0.to_le_bytes());
+        info[SI_UID..SI_UID + 4].copy_from_slice(&names::own_user(target).to_le_bytes());
+    }
+    info
+}
 
 /// What PTRACE_GET_SYSCALL_INFO says of a stop.
 fn call_info(stop: &Stop) -> Vec<u8> {
@@ -244,8 +261,11 @@ impl Crew {
             }
             libc::PTRACE_GETREGSET => self.get_set(tid, layout, stop, addr, to),
             libc::PTRACE_SETREGSET => self.put_set(tid, layout, (target, stop), addr, to),
-            libc::PTRACE_GETSIGINFO if matches!(stop.kind, Kind::Group) => Err(libc::EINVAL),
-            libc::PTRACE_GETSIGINFO => self.answer_with(tid, to, layout.siginfo(&stop.siginfo)),
+            // Of a stop of its process only a tracer hears more that has seized it.
+            libc::PTRACE_GETSIGINFO if stop.kind == Kind::Group && stop.status >> 16 != EVENT_STOP => {
+                Err(libc::EINVAL)
+            }
+            libc::PTRACE_GETSIGINFO => self.answer_with(tid, to, layout.siginfo(&siginfo(target, stop))),
             libc::PTRACE_SETSIGINFO => self.put_siginfo(layout, target, to),
             PTRACE_GET_THREAD_AREA | PTRACE_SET_THREAD_AREA if call.i32(2) < 0 => Err(libc::EIO),
             PTRACE_GET_THREAD_AREA => {
@@ -348,7 +368,7 @@ impl Crew {
     /// A tracee that was seized, and has stopped with its process, stays stopped and reports what comes.
     fn listen(&mut self, target: Tid, stop: &Stop) -> Answer {
         let may = self.session.traced.with_live(target, |it| it.is_seized);
-        let is_stop = stop.status >> 16 == super::hold::EVENT_STOP;
+        let is_stop = stop.status >> 16 == EVENT_STOP;
         if may != Some(true) || !is_stop {
             return Err(libc::EIO);
         }
@@ -576,6 +596,11 @@ fn attach(session: &Session, tracer: Tid, target: Tid, request: i32, call: &Call
     }
     if !is_seized {
         sys::tgkill(pid, target, Signal::STOP).map_err(|_| libc::ESRCH)?;
+    }
+    // It has stopped with its process, and says so again, to its tracer.
+    if session.halted.has(target) {
+        session.traced.with_live(target, |it| it.is_asked = true);
+        session.watch.call(domain);
     }
     Ok(0)
 }
