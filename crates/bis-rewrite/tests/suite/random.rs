@@ -4,10 +4,8 @@
 //! run comes out, a plain search over all jumps must agree that none leads into it, and its trampoline must
 //! hold the same instructions. Where nothing stands in the way, a run must come out.
 
-mod common;
-
+use crate::common::elf::{CODE, Elf};
 use bis_rewrite::{SiteKind, Text};
-use common::elf::{CODE, Elf};
 use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind};
 use proptest::prelude::*;
 
@@ -131,7 +129,7 @@ proptest! {
         let text = Text::parse(&bytes).expect("an ELF file");
         let address = CODE + offsets[at] as u64;
         prop_assert_eq!(text.sites().map(|(site, _)| site).collect::<Vec<_>>(), [address]);
-        let instructions = common::decode(&code, CODE);
+        let instructions = crate::common::decode(&code, CODE);
         let all = targets(&instructions);
         let clear = |from: usize, to: usize| {
             let inside = CODE + offsets[from] as u64 + 1..CODE + offsets[to + 1] as u64;
@@ -155,7 +153,7 @@ proptest! {
                 let reached = moved.iter().copied().take_while(goes_on).count() + 1;
                 prop_assert!(moved.iter().skip(reached).all(|it| it.mnemonic() == Mnemonic::Nop));
                 let near = (run.start() + bias) & !0xfff;
-                common::check(&run, bias, near + 0x10_0000, near + 0x20_0000);
+                crate::common::check(&run, bias, near + 0x10_0000, near + 0x20_0000);
             }
             Err(reason) => {
                 // The shortest stretch of plain instructions from the site on would have been a run.
@@ -185,7 +183,7 @@ proptest! {
         let elf = Elf {
             data: vec![0x11; 64],
             relocations: vec![CODE, 7],
-            packed: vec![common::elf::DATA, 1 | 0xf0],
+            packed: vec![crate::common::elf::DATA, 1 | 0xf0],
             ..Elf::function(&code).with(&[0xc3])
         };
         let mut bytes = elf.bytes();
@@ -218,12 +216,12 @@ proptest! {
 
 /// This machine's dynamic linker: small, and with everything in it.
 fn small_program() -> Vec<u8> {
-    common::libraries().into_iter().min_by_key(Vec::len).expect("a library")
+    crate::common::libraries().into_iter().min_by_key(Vec::len).expect("a library")
 }
 
 fn analyse(bytes: &[u8]) {
     let Ok(text) = Text::parse(bytes) else { return };
-    common::dense_is_sound(&text, true);
+    crate::common::dense_is_sound(&text, true);
     for (site, kind) in
         text.sites().take(20).chain([(CODE + 7, SiteKind::Syscall), (u64::MAX, SiteKind::Syscall)])
     {

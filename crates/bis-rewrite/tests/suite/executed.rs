@@ -5,8 +5,6 @@
 //!
 //! With a hook that is an invalid instruction instead, it must die of that: so the calls really go this way.
 
-mod common;
-
 use std::{
     fs,
     os::unix::{fs::PermissionsExt as _, process::ExitStatusExt as _},
@@ -14,8 +12,8 @@ use std::{
     process::{Command, Output},
 };
 
+use crate::common::room::{Room, number};
 use bis_rewrite::{Entry, Hook, SiteKind, Text, trampoline};
-use common::room::{Room, number};
 
 const SIGILL: i32 = 4;
 
@@ -124,7 +122,7 @@ fn a_static_program_runs_rewritten() {
 /// The C library under all kinds of programs.
 #[test]
 fn programs_run_on_a_rewritten_c_library() {
-    let library = &common::libraries()[0];
+    let library = &crate::common::libraries()[0];
     let dir = tempfile::tempdir().expect("a temporary folder");
     let path = dir.path().join("libc.so.6");
     let run = |command: &[&str], rewritten: bool| {

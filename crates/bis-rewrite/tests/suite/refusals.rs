@@ -1,10 +1,8 @@
 //! Files made by hand, one for each way in which something may lead into a run; and next to each, the same
 //! file without it, which must not be refused.
 
-mod common;
-
+use crate::common::elf::{CODE, DATA, Elf, NOTYPE, OBJECT, rel32};
 use bis_rewrite::{Reason, Run, SiteKind, Text};
-use common::elf::{CODE, DATA, Elf, NOTYPE, OBJECT, rel32};
 
 /// syscall; cmp rax, -4095; ret: the run is the first two.
 const CALL: [u8; 9] = [0x0f, 0x05, 0x48, 0x3d, 0x01, 0xf0, 0xff, 0xff, 0xc3];

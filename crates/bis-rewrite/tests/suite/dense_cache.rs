@@ -1,7 +1,5 @@
 //! The cache of dense texts: what is stored comes back, for its own name only, whatever happens to the files.
 
-mod common;
-
 use std::{fs, io::Read as _, os::unix::fs::FileExt as _};
 
 use bis_rewrite::{
@@ -28,7 +26,7 @@ fn options() -> DenseOptions {
 }
 
 fn library() -> Vec<u8> {
-    common::libraries().into_iter().min_by_key(Vec::len).expect("a library")
+    crate::common::libraries().into_iter().min_by_key(Vec::len).expect("a library")
 }
 
 fn make(bytes: &[u8]) -> (DenseName, Dense) {

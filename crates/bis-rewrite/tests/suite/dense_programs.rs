@@ -2,8 +2,6 @@
 //! and must do what they did before. With few counts set, the same programs must die of a trap: so they
 //! really count.
 
-mod common;
-
 use std::{
     fs,
     io::Write as _,
@@ -12,7 +10,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use common::dense::{ENDLESS, World, rewrite, same, starting, write};
+use crate::common::dense::{ENDLESS, World, rewrite, same, starting, write};
 
 const SIGTRAP: i32 = 5;
 

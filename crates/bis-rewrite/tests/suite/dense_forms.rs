@@ -1,12 +1,10 @@
 //! Each form of a count, on code made by hand: what takes the place of the original, what the map says of
 //! every address, and what is left, and why.
 
-mod common;
-
+use crate::common::program::{CODE, elf};
 use bis_rewrite::{
     Coverage, Dense, DenseLayout, DenseOptions, Error, Place, Reason, SiteKind, SiteKinds, Tally, Text,
 };
-use common::program::{CODE, elf};
 use iced_x86::{Instruction, Mnemonic};
 
 const TRAMPOLINES: u64 = 0x1000_0000;
@@ -32,11 +30,11 @@ struct Made {
 
 impl Made {
     fn text(&self) -> Vec<Instruction> {
-        common::decode(&self.code, CODE)
+        crate::common::decode(&self.code, CODE)
     }
 
     fn trampolines(&self) -> Vec<Instruction> {
-        common::decode(&self.dense.trampolines[64..], FIRST)
+        crate::common::decode(&self.dense.trampolines[64..], FIRST)
     }
 
     fn place(&self, offset: u64) -> Option<Place> {

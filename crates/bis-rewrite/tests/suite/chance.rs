@@ -1,9 +1,7 @@
 //! What the bytes of rdrand, rdseed, rdpid and xbegin are said to be, in files made by hand.
 
-mod common;
-
+use crate::common::elf::{CODE, Elf};
 use bis_rewrite::{Learned, Operand, Reason, SiteKind, Text, chance_bytes, cpuid_bytes};
-use common::elf::{CODE, Elf};
 
 fn chances(code: &[u8]) -> Vec<Learned> {
     let bytes = Elf::function(code).bytes();

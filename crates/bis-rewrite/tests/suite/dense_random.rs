@@ -1,14 +1,12 @@
 //! Random programs, run natively and with a dense text: without a trap, with a trap at every count, and at
 //! every third. All must say the same.
 
-mod common;
-
 use std::{
     process::Command,
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use common::{
+use crate::common::{
     dense::{ENDLESS, rewrite, rewrite_trapping, write},
     program::{Program, elf},
 };

@@ -1,23 +1,21 @@
 //! The dense text of real libraries: bytes and map against each other, and against the original.
 
-mod common;
-
 use bis_rewrite::{DenseLayout, DenseOptions, Place, SiteKind, SiteKinds, Text};
 use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind};
 
 #[test]
 fn bytes_and_map_of_libraries_fit_together() {
-    for bytes in common::libraries() {
+    for bytes in crate::common::libraries() {
         let text = Text::parse(&bytes).expect("a library");
         for short_loops in [false, true] {
-            common::dense_is_sound(&text, short_loops);
+            crate::common::dense_is_sound(&text, short_loops);
         }
     }
 }
 
 #[test]
 fn nearly_every_branch_of_the_c_library_is_covered() {
-    let bytes = &common::libraries()[0];
+    let bytes = &crate::common::libraries()[0];
     let text = Text::parse(bytes).expect("a library");
     for short_loops in [false, true] {
         let plan = text.dense(DenseOptions { short_loops, hooks: SiteKinds::of(&SiteKind::ALL) });
@@ -40,7 +38,7 @@ const BIAS: u64 = 0x1000_0000;
 /// instruction by instruction, apart from the counts.
 #[test]
 fn every_trampoline_does_what_the_text_did() {
-    for bytes in common::libraries() {
+    for bytes in crate::common::libraries() {
         let text = Text::parse(&bytes).expect("a library");
         let plan = text.dense(DenseOptions { short_loops: true, hooks: SiteKinds::of(&[SiteKind::Syscall]) });
         let layout = DenseLayout {
@@ -51,7 +49,7 @@ fn every_trampoline_does_what_the_text_did() {
             hook_save: None,
         };
         let dense = plan.build(BIAS, &layout).expect("near enough");
-        let trampolines = common::decode(&dense.trampolines[64..], layout.trampolines + 64);
+        let trampolines = crate::common::decode(&dense.trampolines[64..], layout.trampolines + 64);
         let at = |pc: u64| {
             let index = trampolines.binary_search_by_key(&pc, Instruction::ip);
             &trampolines[index.unwrap_or_else(|_| panic!("{pc:#x} is no instruction of the trampolines"))]
@@ -72,7 +70,7 @@ fn every_trampoline_does_what_the_text_did() {
                     .filter_map(|back| {
                         let start = offset.checked_sub(back)?;
                         let ip = segment.start + BIAS + start as u64;
-                        let it = *common::decode(&segment.bytes[start..start + 15], ip).first()?;
+                        let it = *crate::common::decode(&segment.bytes[start..start + 15], ip).first()?;
                         let leads = it.op0_kind() == OpKind::NearBranch64
                             && it.near_branch64().wrapping_sub(layout.trampolines)
                                 < dense.trampolines.len() as u64;
@@ -83,7 +81,7 @@ fn every_trampoline_does_what_the_text_did() {
                         panic!("{:#x} changed, and leads nowhere", segment.start + offset as u64)
                     });
                 let ip = segment.start + BIAS + start as u64;
-                let before = common::decode(&original[start..(start + 64).min(original.len())], ip);
+                let before = crate::common::decode(&original[start..(start + 64).min(original.len())], ip);
                 let to = at(changed.near_branch64());
                 if before[0].flow_control() == changed.flow_control()
                     && before[0].len() == changed.len()
@@ -149,10 +147,17 @@ fn every_trampoline_does_what_the_text_did() {
                                 FlowControl::UnconditionalBranch => {
                                     assert_eq!(leads(&dense, exit.near_branch64()), it.near_branch64());
                                 }
-                                _ => assert_eq!(common::meaning(exit, 0), common::meaning(it, 0)),
+                                _ => {
+                                    assert_eq!(crate::common::meaning(exit, 0), crate::common::meaning(it, 0))
+                                }
                             }
                         } else {
-                            assert_eq!(common::meaning(moved, 0), common::meaning(it, 0), "{:#x}", it.ip());
+                            assert_eq!(
+                                crate::common::meaning(moved, 0),
+                                crate::common::meaning(it, 0),
+                                "{:#x}",
+                                it.ip()
+                            );
                         }
                     }
                     assert!(segment.bytes[start + 5..end].iter().all(|byte| *byte == 0xcc));

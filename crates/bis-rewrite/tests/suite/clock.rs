@@ -1,10 +1,8 @@
 //! What the bytes of `rdtsc` and `rdtscp` are said to be, in files made by hand: each kind, and next to it
 //! the same with something that makes it uncertain.
 
-mod common;
-
+use crate::common::elf::{CODE, Elf, rel32};
 use bis_rewrite::{Key, Learned, Reason, SiteCache, SiteKind, Text, clock_bytes};
-use common::elf::{CODE, Elf, rel32};
 
 fn clock_at(elf: &Elf, at: u64) -> Learned {
     let bytes = elf.bytes();

@@ -2,10 +2,8 @@
 //! not depend on how long the text around it is, and the work for all places grows with the text, not with
 //! the text times its places.
 
-mod common;
-
+use crate::common::elf::{CODE, Elf, rel32};
 use bis_rewrite::{Learned, Reason, SiteKind, Text, clock_bytes};
-use common::elf::{CODE, Elf, rel32};
 use proptest::prelude::*;
 
 /// rdtsc; shl rdx, 32; or rax, rdx; ret

@@ -1,5 +1,4 @@
 //! What the tests of this crate share: real libraries, ELF files made by hand, and the check of a trampoline.
-#![allow(dead_code, reason = "each test uses its own part")]
 
 pub mod dense;
 pub mod elf;

@@ -3,10 +3,8 @@
 //!
 //! Nothing is executed here.
 
-mod common;
-
+use crate::common::{check, libraries};
 use bis_rewrite::{Hook, Reason, Run, SiteKind, Text, trampoline};
-use common::{check, libraries};
 use iced_x86::{Decoder, DecoderOptions, OpKind};
 use object::{Object as _, ObjectSection as _, SectionKind};
 use proptest::prelude::*;

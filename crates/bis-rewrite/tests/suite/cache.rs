@@ -1,14 +1,12 @@
 //! The cache of sites: what was added is there again, whatever happened to the files meanwhile that can
 //! happen.
 
-mod common;
-
 use std::{
     collections::HashSet, fs, io::Write as _, os::unix::fs::PermissionsExt as _, path::PathBuf, thread,
 };
 
+use crate::common::elf::{CODE, Elf};
 use bis_rewrite::{Key, Learned, Reason, Scan, SiteCache, Text};
-use common::elf::{CODE, Elf};
 use proptest::prelude::*;
 
 /// A file with some sites, and what is to be known of them.
