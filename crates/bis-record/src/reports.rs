@@ -44,41 +44,46 @@ impl Domain {
             _ => None,
         };
         match dead {
-            Some(dead) => {
-                if let Some(task) = self.tasks.get_mut(&tid).filter(|_| dead != tid) {
-                    task.in_front = None;
-                }
-                tracing::debug!(%dead, of = %tid, %status, "died in a stop");
-                let has_run = self.watched.seat.runner() == dead;
-                if has_run {
-                    // Others of its process end before it says that it does.
-                    self.drain(dead)?;
-                    // Of a call that it has gone into, its registers do not tell any more; what it has
-                    // stored before is a part of what others see.
-                    self.write_entry(dead)?;
-                }
-                if let Some(task) = self.tasks.get_mut(&dead) {
-                    task.standing.stop();
-                    // It may have come to the stop of its end already.
-                    if !matches!(task.report, Some(Status::Exit(_))) {
-                        task.handle = Handle::Taken;
-                    }
-                    self.recorder().announce_child(dead)?;
-                    self.drop_call(dead);
-                    if has_run {
-                        // What it has done comes before what others do.
-                        self.wait_for_report(dead)?;
-                    }
-                } else if let Status::NewTask(child) = status
-                    && dead == child
-                {
-                    // It ends with whoever made it, who will never see it.
-                    self.let_go(child);
-                }
-                Ok(None)
-            }
-            None => result.map(|()| None),
+            Some(dead) => self.died_in_a_stop(dead, tid, status)?,
+            None => result?,
         }
+        Ok(None)
+    }
+
+    /// A task has died while a stop of `tid` was looked after: its own, or another one's that had to do with
+    /// it.
+    fn died_in_a_stop(&mut self, dead: Tid, tid: Tid, status: Status) -> Result<()> {
+        if let Some(task) = self.tasks.get_mut(&tid).filter(|_| dead != tid) {
+            task.in_front = None;
+        }
+        tracing::debug!(%dead, of = %tid, %status, "died in a stop");
+        let has_run = self.watched.seat.runner() == dead;
+        if has_run {
+            // Others of its process end before it says that it does.
+            self.drain(dead)?;
+            // Of a call that it has gone into, its registers do not tell any more; what it has stored before
+            // is a part of what others see.
+            self.write_entry(dead)?;
+        }
+        if let Some(task) = self.tasks.get_mut(&dead) {
+            task.standing.stop();
+            // It may have come to the stop of its end already.
+            if !matches!(task.report, Some(Status::Exit(_))) {
+                task.handle = Handle::Taken;
+            }
+            self.recorder().announce_child(dead)?;
+            self.drop_call(dead);
+            if has_run {
+                // What it has done comes before what others do.
+                self.wait_for_report(dead)?;
+            }
+        } else if let Status::NewTask(child) = status
+            && dead == child
+        {
+            // It ends with whoever made it, who will never see it.
+            self.let_go(child);
+        }
+        Ok(())
     }
 
     /// The task holds for its tracer no longer.

@@ -106,7 +106,8 @@ impl Process {
         with_slot(self, tid, |process, slot| {
             let memory = &process.memory;
             let mut remote = Remote::new(slot)?;
-            restore(&mut remote, memory, (shadow, buffer.0), (&now, then), &output, &mut remarks)?;
+            have_the_same(&mut remote, memory, (shadow, buffer.0), (&now, then), &mut remarks)?;
+            have_them_as_they_were(&mut remote, then, &output, &mut remarks)?;
             remote.finish()?;
             Ok(())
         })?;
@@ -120,18 +121,15 @@ impl Process {
     }
 }
 
-fn restore(
+/// The task closes what it has opened since, and gets from the shadow what it has closed.
+fn have_the_same(
     remote: &mut Remote<'_>,
     memory: &Memory,
     (shadow, buffer): (&Shadow, u64),
     (now, then): (&Descriptors, &Descriptors),
-    output: &BTreeSet<Fd>,
     remarks: &mut Vec<String>,
 ) -> Result<()> {
     let tid = remote.tid();
-    let name = |tid: Tid, fd: Fd| {
-        fs::read_link(proc::fd(tid, fd)).map(|name| name.display().to_string()).unwrap_or_default()
-    };
     let is_same = |fd: Fd, now: &Descriptor, then: &Descriptor| {
         let by_kernel = if then.is_held { sys::share_open_file(tid, shadow.pid(), fd).ok() } else { None };
         by_kernel.unwrap_or(now.file == then.file)
@@ -161,6 +159,19 @@ fn restore(
     if let Some(passage) = passage {
         remote.call(libc::SYS_close, [passage.theirs.arg(), 0, 0, 0, 0, 0])?;
     }
+    Ok(())
+}
+
+/// Positions and flags are again what they were, but for those of the outputs.
+fn have_them_as_they_were(
+    remote: &mut Remote<'_>,
+    then: &Descriptors,
+    output: &BTreeSet<Fd>,
+    remarks: &mut Vec<String>,
+) -> Result<()> {
+    let tid = remote.tid();
+    let name =
+        |fd: Fd| fs::read_link(proc::fd(tid, fd)).map(|name| name.display().to_string()).unwrap_or_default();
     for (fd, known) in then.0.iter().filter(|(fd, _)| !output.contains(fd)) {
         let Some(found) = Descriptor::of(tid, *fd) else { continue };
         if let Some(position) = known.position.filter(|position| found.position != Some(*position)) {
@@ -179,7 +190,7 @@ fn restore(
         if known.content.is_some() && found.content != known.content {
             remarks.push(format!(
                 "task {tid} went back to a checkpoint; {} (descriptor {fd}) was written to since, and stays as it is",
-                name(tid, *fd)
+                name(*fd)
             ));
         }
     }

@@ -41,7 +41,7 @@ use bis_trace::{
 };
 use bis_tracee::{
     Memory, Stopped, address_limit,
-    maps::{self},
+    maps::{self, Mapping},
     proc,
     remote::{Planned, Remote},
 };
@@ -230,25 +230,30 @@ impl Process {
         self.session.texts.originals.set(&pool.file.entry.path, in_stored..in_stored + len, &shown, offset);
         let text = ours::DenseText { addr, len, pool: pool.start, file: range.kept, offset };
         outcome.ours().dense.push(text);
+        self.note_dense((&pool, is_new), range, &shown);
+        if is_new {
+            forbid_clocks_of(&self.memory, &pool, outcome)?;
+        }
+        Ok(true)
+    }
+
+    /// What is known of the text's addresses after its dense variant has been mapped there.
+    fn note_dense(&mut self, (pool, is_new): (&Pool, bool), range: &TextRange, shown: &Mapping) {
         self.space.patches_mut().retire(range.start, range.end);
         self.space.patches_mut().forget_shown(range.start, range.end);
         let dense = &mut self.space.patches_mut().dense;
         let number = if is_new {
             dense.pools.push(pool.clone());
             let mut arenas = self.crew.watched.arenas.lock().unwrap_or_else(PoisonError::into_inner);
-            arenas.extend(chunks(&pool));
+            arenas.extend(chunks(pool));
             dense.pools.len() - 1
         } else {
             dense.pools.iter().position(|known| known.start == pool.start).unwrap_or(0)
         };
         dense.texts.push((range.start, range.end, number));
-        let line = line_of(&shown, shown.offset);
+        let line = line_of(shown, shown.offset);
         dense.lines.retain(|(known, _)| known.end <= shown.start || shown.end <= known.start);
         dense.lines.push((shown.start..shown.end, line));
-        if is_new {
-            forbid_clocks_of(&self.memory, &pool, outcome)?;
-        }
-        Ok(true)
     }
 
     /// Puts the program's own bytes back where text of this range counts. Tasks may stand in the trampolines,
