@@ -1,4 +1,4 @@
-// steps: -DROUNDS=2 -DPERIOD=100000
+// steps: -DROUNDS=1 -DPERIOD=300000
 // Three servers that share memory wait for their clients by each call there is for it, each with a timer whose signal
 // interrupts it: what a client has asked and the others' count come to the same, and a wait for nothing waits.
 #include "../guest.h"

@@ -1,4 +1,4 @@
-// steps: -DROUNDS=2
+// steps: -DROUNDS=1
 // A thread waits for its client by each call there is for it, while all other threads of its process wait, too: for ever, for
 // a moment, or for that thread itself. What was asked comes to the same, whoever comes back first, and a wait for nothing waits.
 #include "../guest.h"
