@@ -135,7 +135,7 @@ impl Areas {
 
     /// Those of them that are on pages which were let go.
     pub(crate) fn freed_text(&self) -> Vec<Addr> {
-        let is_freed = |addr: &&Addr| self.freed.iter().any(|freed| freed.has(**addr));
+        let is_freed = |addr: &&Addr| self.is_let_go(**addr);
         self.text.iter().filter(is_freed).copied().collect()
     }
 
@@ -146,7 +146,18 @@ impl Areas {
 
     /// Does a task fault at this address, because the page is guarded?
     pub(crate) fn is_guarded(&self, addr: Addr) -> bool {
-        self.is_guarded && self.span(addr).is_some() && !self.freed.iter().any(|freed| freed.has(addr))
+        self.is_guarded && self.span(addr).is_some() && !self.is_let_go(addr)
+    }
+
+    /// The pages that are guarded while a task runs; none: that is not known yet.
+    pub(crate) fn guarded_pages(&self) -> Option<impl Iterator<Item = Range<Addr>>> {
+        let spans = self.spans.as_ref()?;
+        Some(spans.iter().map(|span| span.pages.clone()))
+    }
+
+    /// Is this address on a page that was let go?
+    pub(crate) fn is_let_go(&self, addr: Addr) -> bool {
+        self.freed.iter().any(|freed| freed.has(addr))
     }
 
     fn span(&self, addr: Addr) -> Option<&Span> {

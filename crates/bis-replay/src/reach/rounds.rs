@@ -17,7 +17,7 @@ use bis_trace::{
     types::{Addr, Registers},
 };
 use bis_tracee::ticks;
-use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
+use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind, Register};
 
 use super::Gone;
 use crate::{
@@ -47,10 +47,12 @@ pub(crate) struct Repeated {
     while_zero: Option<bool>,
     /// It counts in the whole of rcx.
     is_wide: bool,
+    /// Its pointers are addresses, without a segment's base.
+    is_flat: bool,
 }
 
 impl Repeated {
-    fn of(bits: u32, code: &[u8]) -> Option<Repeated> {
+    pub(crate) fn of(bits: u32, code: &[u8]) -> Option<Repeated> {
         let instruction = Decoder::new(bits, code, DecoderOptions::NONE).decode();
         let (is_while_equal, is_while_other) = (instruction.has_rep_prefix(), instruction.has_repne_prefix());
         if !instruction.is_string_instruction() || !(is_while_equal || is_while_other) {
@@ -78,6 +80,7 @@ impl Repeated {
             loads,
             while_zero: compares.then_some(is_while_equal),
             is_wide: has(&[OpKind::MemorySegRSI, OpKind::MemoryESRDI]),
+            is_flat: !matches!(instruction.segment_prefix(), Register::FS | Register::GS),
         })
     }
 
@@ -106,6 +109,28 @@ impl Repeated {
             then.eflags = from.eflags & !STATUS_FLAGS | to.eflags & STATUS_FLAGS;
         }
         compare(to, &then, Leave::OrigRax).is_empty().then_some(rounds)
+    }
+
+    /// Where its next round reads and writes, without a segment's base.
+    pub(crate) fn touches(self, regs: &Registers) -> impl Iterator<Item = Addr> {
+        let used = [(self.moves_rsi, regs.rsi), (self.moves_rdi, regs.rdi)];
+        used.into_iter().filter(|(is_used, _)| *is_used).map(|(_, at)| Addr(at))
+    }
+
+    /// How many rounds it makes before one touches these bytes, if that many are left.
+    fn rounds_before(self, regs: &Registers, bytes: &Range<Addr>) -> u64 {
+        let (start, end, unit) = (bytes.start.0, bytes.end.0, self.unit.max(1));
+        let is_backwards = regs.eflags & DIRECTION_FLAG != 0;
+        let before = |at: u64| match is_backwards {
+            false if at >= end => u64::MAX,
+            false => start.saturating_sub(at) / unit,
+            true if at.saturating_add(unit) <= start => u64::MAX,
+            true if at < end => 0,
+            true => (at - end) / unit + 1,
+        };
+        let rsi = if self.moves_rsi { before(regs.rsi) } else { u64::MAX };
+        let rdi = if self.moves_rdi { before(regs.rdi) } else { u64::MAX };
+        rsi.min(rdi)
     }
 
     /// Does another round come, if there are any left?
@@ -157,8 +182,12 @@ impl Replica<'_> {
         let Some(repeated) = Repeated::of(64, &code).filter(|it| self.can_pass(place, *it)) else {
             return Ok(None);
         };
-        let rcx = task.regs()?.rcx;
-        let most = left.map_or(rcx, |left| left.min(rcx));
+        let regs = task.regs()?;
+        let rcx = regs.rcx;
+        let most = left.map_or(rcx, |left| left.min(rcx)).min(self.unwatched_rounds(repeated, &regs));
+        if most == 0 && rcx > 0 {
+            return Ok(None);
+        }
         let rounds = Rounds { at: place, behind: place + repeated.len, repeated, most, hidden: rcx - most };
         self.make_rounds(task, &rounds, Some(program), limit).map(Some)
     }
@@ -166,9 +195,18 @@ impl Replica<'_> {
     /// Can a task make many rounds of this instruction at once?
     fn can_pass(&self, place: Addr, repeated: Repeated) -> bool {
         let behind = place.saturating_add(repeated.len);
-        // Whoever watches pages looks at each round; and another moment is not to be missed.
-        let is_looked_at = !self.traps.areas.is_empty() || self.traps.has_moments();
-        repeated.is_wide && !is_looked_at && self.space.places(behind) == [behind]
+        // Another moment is not to be missed.
+        repeated.is_wide && !self.traps.has_moments() && self.space.places(behind) == [behind]
+    }
+
+    /// How many rounds touch no page that is watched, from these registers on: whoever watches pages looks at
+    /// each round there.
+    fn unwatched_rounds(&self, repeated: Repeated, regs: &Registers) -> u64 {
+        if self.traps.areas.is_empty() {
+            return u64::MAX;
+        }
+        let Some(guarded) = self.traps.areas.guarded_pages().filter(|_| repeated.is_flat) else { return 0 };
+        guarded.map(|pages| repeated.rounds_before(regs, &pages)).min().unwrap_or(u64::MAX)
     }
 
     /// Lets the task make these rounds at once. `program`: its arrivals at them are counted here.
@@ -265,7 +303,11 @@ impl Replica<'_> {
             return self.go(task, who, host, limit);
         };
         let (at, behind) = (pause.regs.ip(), pause.regs.ip() + repeated.len);
-        let place = if left > 1 && self.is_alone(task, at..behind + 1) && self.can_pass(at, repeated) {
+        let place = if left > 1
+            && self.is_alone(task, at..behind + 1)
+            && self.can_pass(at, repeated)
+            && left <= self.unwatched_rounds(repeated, &regs)
+        {
             self.arm(task)?;
             let rounds = Rounds { at, behind, repeated, most: left, hidden: regs.rcx - left };
             self.make_rounds(task, &rounds, None, limit)?
@@ -348,6 +390,35 @@ mod tests {
         let short = Repeated::of(64, &[0x67, 0xf3, 0xaa]).unwrap();
         let from = Registers { rcx: 2, rdi: 0xffff_ffff, ..Registers::default() };
         assert_eq!(short.rounds_between(&from, &Registers { rcx: 1, rdi: 0, ..from }), Some(1));
+    }
+
+    #[test]
+    fn rounds_are_made_up_to_watched_pages() {
+        let before = |code: &[u8], rsi, rdi, eflags| {
+            let regs = Registers { rsi, rdi, eflags, ..Registers::default() };
+            Repeated::of(64, code).unwrap().rounds_before(&regs, &(Addr(0x2000)..Addr(0x3000)))
+        };
+        let (movsb, stosq, scasb) = (&[0xf3, 0xa4][..], &[0xf3, 0x48, 0xab][..], &[0xf2, 0xae][..]);
+        // In front of it, the last element at an odd address; on it; behind it.
+        assert_eq!(before(stosq, 0, 0x1ff0, 0), 2);
+        assert_eq!(before(stosq, 0, 0x1fec, 0), 2);
+        assert_eq!(before(stosq, 0, 0x1ffc, 0), 0);
+        assert_eq!([before(stosq, 0, 0x2000, 0), before(stosq, 0, 0x2fff, 0)], [0, 0]);
+        assert_eq!(before(stosq, 0, 0x3000, 0), u64::MAX);
+        // The one that comes there first; what it does not use is nothing to it.
+        assert_eq!(before(movsb, 0x1000, 0x1ffd, 0), 3);
+        assert_eq!(before(movsb, 0x1fff, 0x5000, 0), 1);
+        assert_eq!(before(scasb, 0x2000, 0x1000, 0), 0x1000);
+        // Backwards.
+        assert_eq!(before(stosq, 0, 0x3010, 0x400), 3);
+        assert_eq!(before(stosq, 0, 0x3000, 0x400), 1);
+        assert_eq!([before(stosq, 0, 0x2fff, 0x400), before(stosq, 0, 0x1ff9, 0x400)], [0, 0]);
+        assert_eq!(before(stosq, 0, 0x1ff8, 0x400), u64::MAX);
+        // fs: rep movsb
+        assert!(
+            !Repeated::of(64, &[0x64, 0xf3, 0xa4]).unwrap().is_flat
+                && Repeated::of(64, movsb).unwrap().is_flat
+        );
     }
 
     #[test]

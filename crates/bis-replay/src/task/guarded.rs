@@ -4,7 +4,7 @@ use bis_trace::types::Addr;
 use bis_tracee::{Memory, TraceeError, debug::Triggered, maps, ticks};
 
 use super::{Found, Interrupt, Place, Run, Task};
-use crate::{areas, counted::Counted, traps::Traps};
+use crate::{areas, counted::Counted, reach::rounds::Repeated, traps::Traps};
 
 impl Task {
     /// Lets the task run to its next system call or fault, or to what its driver stops it for. Signals that
@@ -103,8 +103,12 @@ impl Task {
                     place.found = Found::Watched(Triggered::default());
                 }
             }
-            // An instruction that repeats itself touches the same page again.
-            let goes_on = place.found == Found::Stepped && place.regs.rip == begin.rip && !run.step;
+            // An instruction that repeats itself touches the same page again, until it has come to another.
+            let goes_on = place.found == Found::Stepped
+                && place.regs.rip == begin.rip
+                && !run.step
+                && Repeated::of(begin.bits(), &code)
+                    .is_none_or(|it| it.touches(&place.regs).any(|at| traps.areas.is_let_go(at)));
             if !goes_on || run.interrupt.is_some_and(Interrupt::is_asked) {
                 return Ok(place);
             }
