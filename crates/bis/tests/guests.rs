@@ -6,11 +6,12 @@
 //! there is found, there is no list. It must end with its expected status, and its last line of output must
 //! be `guest ok`. Comments in its first lines say what is special: `cflags:` (for gcc), `status:` (when not
 //! 0), `needs:` (words: a program, `root`, or a path that must exist), `stdin:` (one line of input),
-//! `unsummed:` (why it is not run with checksums: they read all memory at each event), `calm:` (why it is not
-//! run with chaos), `hooked:` (why it is not run without hooks), `steps:` (it is run with `--ticks=stepping`,
-//! too, compiled statically and with these flags, which make it small: an instruction takes 25 µs). `hooked
-//! without cpuid_fault:` says why not where the processor has no such flag. Those with chaos run only where
-//! `BIS_TEST_CHAOS` is set: chaos finds bugs of bis, too, and not all of them are fixed. Trials are named
+//! `unsummed:` (why it is not run with checksums: they read all memory at each event), `unstopped:` (calls
+//! of which most are made in hooks), `calm:` (why it is not run with chaos), `hooked:` (why it is not run
+//! without hooks), `steps:` (it is run with `--ticks=stepping`, too, compiled statically and with these
+//! flags, which make it small: an instruction takes 25 µs). `hooked without cpuid_fault:` says why not where
+//! the processor has no such flag. Those with chaos run only where `BIS_TEST_CHAOS` is set: chaos finds bugs
+//! of bis, too, and not all of them are fixed. Trials are named
 //! `family/name::mode`; `BIS_TEST_REPEAT=N` runs each N times.
 //!
 //! This file knows nothing of what a guest does; what is common to all drivers is in `common`.
@@ -43,6 +44,8 @@ struct Guest {
     /// Flags for the program that is stepped; none: it is not.
     steps: Option<Vec<String>>,
     hooked: Option<String>,
+    /// Calls of which most are made in hooks.
+    unstopped: Vec<String>,
     /// It makes checkpoints of itself.
     has_checkpoints: bool,
     program: OnceLock<Result<PathBuf, String>>,
@@ -193,6 +196,7 @@ impl Guest {
             steps: directive("steps:").map(|text| text.split_whitespace().map(str::to_owned).collect()),
             hooked: directive("hooked:")
                 .or_else(|| directive("hooked without cpuid_fault:").filter(|_| !has_cpuid_faulting())),
+            unstopped: words("unstopped:"),
             program: OnceLock::new(),
             has_checkpoints: text.contains("#include \"checkpoints.h\"") || text.contains("/checkpoints.h\""),
             small: OnceLock::new(),
@@ -283,7 +287,27 @@ impl Guest {
             .map_err(|e| common::explain(&e, &trace))?;
         let replay = if is_live { common::replay_and_compare_ends } else { common::replay_and_compare };
         replay(&trace, &recorded, folder.path(), STEP_LIMIT)?;
+        if matches!(mode, Mode::Replay) && !self.unstopped.is_empty() {
+            self.check_stops(&trace, folder.path())?;
+        }
         folder.done();
+        Ok(())
+    }
+
+    /// At most a tenth of the calls that are said to be made in hooks has stopped its task.
+    fn check_stops(&self, trace: &Path, logs: &Path) -> Result<(), Failed> {
+        let mut info = common::command(common::bis(), logs);
+        info.args(["info", "--stops", "--json"]).arg(trace);
+        let told = common::run(info, "info", logs, None, STEP_LIMIT)?;
+        let told: serde_json::Value = serde_json::from_slice(&told.stdout)?;
+        for name in &self.unstopped {
+            let call = told["calls"].as_array().into_iter().flatten().find(|call| call["name"] == **name);
+            let times = |what: &str| call.and_then(|call| call[what].as_u64()).unwrap_or(0);
+            let (traced, hooked) = (times("traced"), times("hooked"));
+            if hooked == 0 || traced * 10 > traced + hooked {
+                return Err(format!("{name}: {traced} times traced, {hooked} times made in a hook").into());
+            }
+        }
         Ok(())
     }
 

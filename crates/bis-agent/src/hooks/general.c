@@ -44,6 +44,8 @@ static u64 plan_call(struct plan *p, const struct frame *f, const struct row *ro
   for (u64 i = 0; i < 3; i++) p->piece[i] = row->piece[i];
   u64 possible = 1;
   if (row->shape != PLAIN) possible = hooks_shape(p);
+  // As a copy between files (`hooks_shape`).
+  if (nr == __NR_sendfile && below(COPY_MAX, p->args[3])) p->refused = hooks_has_much(p->args[1]);
   if (row->flags & TAKES_PATH0) possible &= !is_special_path(p->args[0]);
   if (row->flags & TAKES_PATH1) possible &= !is_special_path(p->args[1]);
   if (!possible) p->pieces = 0;
@@ -122,8 +124,6 @@ static u64 is_refused(struct plan *p) {
   refused |= is(row->flags & ALIGNED) & is_clonable(p->args[0], p->last < PIECES ? p->cap[p->last] : 0);
   // sendfile reads the other one, and so does a copy.
   refused |= (p->nr == __NR_sendfile) & (fd_class(p->args[1]) == FD_SHOWN);
-  // As a copy between files (`hooks_shape`).
-  refused |= (p->nr == __NR_sendfile) & below(COPY_MAX, p->args[3]);
   return refused | ((u64)(row->shape == COPY) & (class0 == FD_SHOWN));
 }
 

@@ -62,6 +62,7 @@ struct plan {
 
 // What of a call depends on what is asked (`shapes.c`). 0: it cannot be made here.
 u64 hooks_shape(struct plan *p);
+u64 hooks_has_much(u64 fd);
 
 // Whether, and for how long, a call may wait (`waits.c`): 0, the call cannot be made here.
 u64 hooks_plan_time(struct plan *p, u64 user);

@@ -119,6 +119,16 @@ static u64 names_mapped(const struct plan *p, u64 flags) {
   return (is_mapped(stat->st_dev, stat->st_ino) & !is(result)) | !is(result ^ BAILED);
 }
 
+// Has the file behind a descriptor more than is copied at once, or is that not to be found out?
+u64 hooks_has_much(u64 fd) {
+  volatile struct stat *stat = (volatile struct stat *)SCRATCH_BASE;
+  stat->st_size = 0;
+  u64 args[6] = {fd, SCRATCH_BASE, 0, 0, 0, 0};
+  i64 result = hooks_make(args, __NR_fstat);
+  S->phase = 1;
+  return below(COPY_MAX, (u64)stat->st_size) | !is(result ^ BAILED);
+}
+
 u64 hooks_shape(struct plan *p) {
   const struct row *row = p->row;
   const u64 *a = p->args;
@@ -145,8 +155,8 @@ u64 hooks_shape(struct plan *p) {
     if (flags & (MSG_TRUNC | MSG_ERRQUEUE)) return 0;
     return row->shape == RECEIVE || hooks_plan_message(p);
   case COPY:
-    // The same.
-    p->refused = below(COPY_MAX, a[4]);
+    // The same. Whoever copies a file may ask for as much as there can be.
+    if (below(COPY_MAX, a[4])) p->refused = hooks_has_much(a[0]);
     return 1;
   case MESSAGES:
     p->refused = is(flags & MSG_WAITALL);
