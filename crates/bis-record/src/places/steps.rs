@@ -3,7 +3,7 @@
 //! trap flag of a step goes by a breakpoint.
 
 use bis_trace::types::{Addr, Signal, Tid};
-use bis_tracee::{Resume, Status, place, siginfo::SigInfo};
+use bis_tracee::{Resume, Status, place, siginfo::SigInfo, ticks};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
 
 use crate::{domain::Domain, error::Result};
@@ -100,8 +100,10 @@ impl Domain {
     /// Lets the task execute one instruction of its own.
     ///
     /// An instruction that stores the flags would store the trap flag of the step with them; it is left to a
-    /// breakpoint behind it. So is one that loads them: after a step over it, the kernel takes the trap flag
-    /// of the next for the program's own. A system call would store it in r11: it is not made here.
+    /// breakpoint behind it. So is `popf`: after a step over it, the kernel takes the trap flag of the next
+    /// for the program's own. So it does after `iret`, and there that flag is taken out: a breakpoint where
+    /// it goes to would be passed, if the flags that it loads say so. A system call would store the trap flag
+    /// in r11: it is not made here.
     pub fn step(&mut self, tid: Tid) -> Result<Step> {
         self.hush(tid)?;
         let step = self.step_hushed(tid);
@@ -110,9 +112,9 @@ impl Domain {
     }
 
     fn step_hushed(&mut self, tid: Tid) -> Result<Step> {
-        let rip = self.stopped(tid)?.regs()?.rip;
-        let code = self.memory.read_upto(Addr(rip), 15);
-        let it = Decoder::with_ip(self.space.bits(), &code, rip, DecoderOptions::NONE).decode();
+        let begin = self.stopped(tid)?.regs()?;
+        let code = self.memory.read_upto(begin.ip(), 15);
+        let it = Decoder::with_ip(self.space.bits(), &code, begin.rip, DecoderOptions::NONE).decode();
         let is_done = match it.mnemonic() {
             Mnemonic::Syscall => {
                 let task = self.task(tid)?;
@@ -126,6 +128,7 @@ impl Domain {
             | Mnemonic::Popfd
             | Mnemonic::Popfq => self.run_behind(tid, &it)?,
             _ => {
+                let has_flag = ticks::has_trap_flag(&begin, &code, &self.memory);
                 // The watch thread may have asked for a stop. It comes before the step is made, or before its
                 // trap is told of; that comes then, without another step.
                 loop {
@@ -135,6 +138,13 @@ impl Domain {
                         break;
                     }
                     self.task(tid)?.report = None;
+                }
+                if let Some(Status::Exited(_) | Status::Killed(_) | Status::Exit(_)) = self.task(tid)?.report
+                {
+                    return Ok(Step::Elsewhere);
+                }
+                if !has_flag {
+                    ticks::take_trap_flag(self.stopped(tid)?)?;
                 }
                 let is_done = self.task(tid)?.report == Some(Status::Signal(Signal::TRAP))
                     && SigInfo(self.stopped(tid)?.siginfo()?).is_debug_exception();

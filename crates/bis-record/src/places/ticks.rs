@@ -43,17 +43,17 @@ impl Process {
     pub fn with_source<T>(
         &mut self,
         tid: Tid,
-        use_it: impl FnOnce(&mut dyn TickSource, &Stopped, &Memory) -> bis_tracee::Result<T>,
+        use_it: impl FnOnce(&mut dyn TickSource, &mut Stopped, &Memory) -> bis_tracee::Result<T>,
     ) -> Result<T> {
         let is_dense = self.space.is_dense();
         let bug = |what: &str| RecordError::Bug { tid, what: what.into() };
         let Process { crew, hooks, .. } = self;
         let task = crew.tasks.get_mut(&tid).ok_or_else(|| bug("an unknown task"))?;
-        let Handle::Stopped(stopped) = mem::replace(&mut task.handle, Handle::Taken) else {
+        let Handle::Stopped(mut stopped) = mem::replace(&mut task.handle, Handle::Taken) else {
             return Err(bug("a task that is counted is not stopped"));
         };
         let result = match counter(hooks, is_dense, Some(task)) {
-            Some(counter) => Ok(use_it(counter.source(), &stopped, &crew.memory)),
+            Some(counter) => Ok(use_it(counter.source(), &mut stopped, &crew.memory)),
             None => Err(bug("the task is not counted")),
         };
         self.task(tid)?.handle = Handle::Stopped(stopped);

@@ -241,10 +241,11 @@ impl Crew {
     fn with_stepping<T>(
         &mut self,
         tid: Tid,
-        use_it: impl FnOnce(&mut dyn TickSource, &Stopped, &Memory) -> bis_tracee::Result<T>,
+        use_it: impl FnOnce(&mut dyn TickSource, &mut Stopped, &Memory) -> bis_tracee::Result<T>,
     ) -> Result<T> {
         let task = self.tasks.get_mut(&tid);
-        let Some((task, Handle::Stopped(stopped))) = task.map(|task| (&mut task.steps, &task.handle)) else {
+        let Some((task, Handle::Stopped(stopped))) = task.map(|task| (&mut task.steps, &mut task.handle))
+        else {
             return Err(RecordError::Bug { tid, what: "a task that is stepped is not stopped".into() });
         };
         Ok(use_it(task.source(ticks::stepping), stopped, &self.memory)?)

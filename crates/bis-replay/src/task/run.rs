@@ -50,19 +50,15 @@ impl Task {
         let begin = self.regs()?;
         let instruction =
             if run.step { memory.read_upto(Addr(begin.rip), ticks::INSTRUCTION_LEN_MAX) } else { Vec::new() };
-        let has_flag = run.step && has_trap_flag(&begin, &instruction, memory);
+        let has_flag = run.step && ticks::has_trap_flag(&begin, &instruction, memory);
         let begin = Begin { regs: begin, instruction: &instruction };
         let mut place = self.run_from(&begin, memory, traps, run)?;
-        // From a step over `popf` on, the kernel takes the flag of each step for the program's own.
         if run.step
             && !has_flag
             && place.found != Found::Dead
             && let Some(stopped) = self.stopped.as_mut()
         {
-            let regs = stopped.regs()?;
-            if regs.eflags & TRAP_FLAG != 0 {
-                stopped.set_regs(&Registers { eflags: regs.eflags & !TRAP_FLAG, ..regs })?;
-            }
+            ticks::take_trap_flag(stopped)?;
             place.regs.eflags &= !TRAP_FLAG;
         }
         Ok(place)
@@ -314,15 +310,6 @@ fn found_by(triggered: Triggered, own: usize, is_watched: bool) -> Option<Found>
         return Some(Found::Seen);
     }
     triggered.has_from(own).then_some(Found::Watched(triggered))
-}
-
-/// Has the program itself set the trap flag, or is it about to, by this instruction?
-fn has_trap_flag(regs: &Registers, instruction: &[u8], memory: &Memory) -> bool {
-    let is_popped = || {
-        let is_popf = ticks::is_of_flags(instruction) && !is_pushf(instruction);
-        is_popf && memory.read_upto(regs.sp(), 2).get(1).is_some_and(|byte| byte & 1 != 0)
-    };
-    regs.eflags & TRAP_FLAG != 0 || is_popped()
 }
 
 /// Is this, which is one of `pushf` and `popf`, the first?

@@ -157,7 +157,12 @@ mod tests {
             fn resume(&mut self, stopped: &Stopped, memory: &Memory) -> Result<task::Resume> {
                 self.inner.resume(stopped, memory)
             }
-            fn stopped(&mut self, stopped: &Stopped, memory: &Memory, status: task::Status) -> Result<Stop> {
+            fn stopped(
+                &mut self,
+                stopped: &mut Stopped,
+                memory: &Memory,
+                status: task::Status,
+            ) -> Result<Stop> {
                 self.inner.stopped(stopped, memory, status)
             }
         }

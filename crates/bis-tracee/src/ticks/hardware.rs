@@ -219,7 +219,7 @@ impl TickSource for Hardware {
         Ok(Resume::Cont)
     }
 
-    fn stopped(&mut self, stopped: &Stopped, memory: &Memory, status: Status) -> Result<Stop> {
+    fn stopped(&mut self, stopped: &mut Stopped, memory: &Memory, status: Status) -> Result<Stop> {
         if status != Status::Signal(SIGNAL) {
             return Ok(Stop::Foreign);
         }

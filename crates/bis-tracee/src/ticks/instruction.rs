@@ -17,10 +17,11 @@ pub enum Class {
 /// Bytes of the longest instruction.
 pub const LEN_MAX: usize = 15;
 
+/// The prefixes that come before REX: operand size, address size, segments, lock and repeat.
+const LEGACY: [u8; 11] = [0x66, 0x67, 0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0xf0, 0xf2, 0xf3];
+
 /// The instruction at the beginning of these bytes, and for [`Class::Flags`] and [`Class::Call`] its length.
 pub fn class(bytes: &[u8]) -> (Class, u64) {
-    // Operand size, address size, segments, lock and repeat; then REX.
-    const LEGACY: [u8; 11] = [0x66, 0x67, 0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0xf0, 0xf2, 0xf3];
     let prefixes = bytes.iter().take_while(|byte| LEGACY.contains(byte)).count();
     let rex = bytes.get(prefixes).is_some_and(|byte| byte & 0xf0 == 0x40);
     let prefixes = prefixes + usize::from(rex);
@@ -30,6 +31,23 @@ pub fn class(bytes: &[u8]) -> (Class, u64) {
         [0x9c | 0x9d, ..] => (Class::Flags, prefixes as u64 + 1),
         [0x0f, 0x05, ..] => (Class::Call, prefixes as u64 + 2),
         _ => (Class::Other, 0),
+    }
+}
+
+/// How far above the stack pointer `popf` and `iret` find the flags that they load. None: this is neither.
+pub fn loaded_flags(bytes: &[u8], is_narrow: bool) -> Option<u64> {
+    let prefixes = bytes.iter().take_while(|byte| LEGACY.contains(byte)).count();
+    let rex = bytes.get(prefixes).filter(|byte| !is_narrow && **byte & 0xf0 == 0x40);
+    // Below the flags, `iret` has where it goes to: an address and a segment, each as large as the operand.
+    let word = match rex {
+        Some(rex) if rex & 8 != 0 => 8,
+        _ if bytes[..prefixes].contains(&0x66) => 2,
+        _ => 4,
+    };
+    match bytes.get(prefixes + usize::from(rex.is_some())) {
+        Some(0x9d) => Some(0),
+        Some(0xcf) => Some(2 * word),
+        _ => None,
     }
 }
 
@@ -73,5 +91,26 @@ mod tests {
         assert_eq!(class(&[0x66, 0x9c, 0x70]), (Class::Flags, 2));
         assert_eq!(class(&[0x0f, 0x05]), (Class::Call, 2));
         assert_eq!(class(&[0x48, 0x0f, 0x05]), (Class::Call, 3));
+    }
+
+    #[test]
+    fn the_flags_lie_behind_two_words_or_at_once() {
+        for (bytes, is_narrow, at) in [
+            (&[0x9d][..], false, Some(0)),
+            (&[0x66, 0x9d], false, Some(0)),
+            (&[0xcf], false, Some(8)),
+            (&[0x48, 0xcf], false, Some(16)),
+            (&[0x66, 0xcf], false, Some(4)),
+            (&[0x66, 0x48, 0xcf], false, Some(16)),
+            (&[0xcf], true, Some(8)),
+            (&[0x66, 0xcf], true, Some(4)),
+            // dec eax; iret
+            (&[0x48, 0xcf], true, None),
+            (&[0x9c], false, None),
+            (&[0x66], false, None),
+            (&[], false, None),
+        ] {
+            assert_eq!(loaded_flags(bytes, is_narrow), at, "{bytes:x?}");
+        }
     }
 }

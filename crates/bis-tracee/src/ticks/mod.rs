@@ -30,7 +30,7 @@ mod stepping;
 use std::fmt;
 
 pub use bis_trace::types::TickKind;
-use bis_trace::types::Tid;
+use bis_trace::types::{Registers, Tid};
 pub use software::Software;
 
 use crate::{
@@ -42,10 +42,38 @@ use crate::{
 /// Bytes of the longest instruction.
 pub use instruction::LEN_MAX as INSTRUCTION_LEN_MAX;
 
+/// The flag by which the processor is told to step.
+const TRAP_FLAG: u64 = 0x100;
+
 /// Do these bytes begin with `pushf` or `popf`? Under a single step, those see or leave the flag by which the
 /// processor is told to step.
 pub fn is_of_flags(code: &[u8]) -> bool {
     instruction::class(code).0 == instruction::Class::Flags
+}
+
+/// Has the program itself set the trap flag, or is it about to, by the instruction that it stands at?
+///
+/// The kernel takes the flag of a single step out again, but not from a step over `popf` or `iret` on: it
+/// takes the flag of the next steps for the program's own, shows it, and leaves it set. So whoever steps asks
+/// this before the step, and takes the flag out behind it where the answer was no ([`take_trap_flag`]).
+pub fn has_trap_flag(regs: &Registers, code: &[u8], memory: &Memory) -> bool {
+    let is_loaded = || {
+        let at = instruction::loaded_flags(code, regs.is_narrow());
+        at.is_some_and(|at| memory.read_upto(regs.sp() + at, 2).get(1).is_some_and(|byte| byte & 1 != 0))
+    };
+    regs.eflags & TRAP_FLAG != 0 || is_loaded()
+}
+
+/// Takes out the trap flag that the kernel has left set after a step.
+///
+/// # Errors
+/// Where the task was killed.
+pub fn take_trap_flag(stopped: &mut Stopped) -> Result<()> {
+    let regs = stopped.regs()?;
+    if regs.eflags & TRAP_FLAG != 0 {
+        stopped.set_regs(&Registers { eflags: regs.eflags & !TRAP_FLAG, ..regs })?;
+    }
+    Ok(())
 }
 
 /// What a stop of a counted task is.
@@ -97,7 +125,7 @@ pub trait TickSource: fmt::Debug + Send {
 
     /// The task has reported after that. It is not called for a task that is gone, nor for one on its way
     /// out.
-    fn stopped(&mut self, stopped: &Stopped, memory: &Memory, status: Status) -> Result<Stop>;
+    fn stopped(&mut self, stopped: &mut Stopped, memory: &Memory, status: Status) -> Result<Stop>;
 }
 
 /// A source that single-steps, for one task.

@@ -161,7 +161,7 @@ impl TickSource for Software {
         Ok(Resume::Cont)
     }
 
-    fn stopped(&mut self, stopped: &Stopped, memory: &Memory, status: Status) -> Result<Stop> {
+    fn stopped(&mut self, stopped: &mut Stopped, memory: &Memory, status: Status) -> Result<Stop> {
         if self.asked.is_none() || status != Status::Signal(Signal::TRAP) || self.left(memory) >= 0 {
             return Ok(Stop::Foreign);
         }

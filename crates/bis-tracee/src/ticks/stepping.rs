@@ -10,6 +10,8 @@
 //! `pushf` and `popf` a breakpoint behind them does, in a debug register that nobody else uses. `syscall`
 //! leaves the flags in r11, and may change the mask of signals; the program's own stop at its entry by
 //! themselves, that of the hooks at entry and exit.
+//! Behind `iret`, which loads flags, too, the flag of the steps is taken out ([`has_trap_flag`]): what it loads
+//! may say that a breakpoint at its end is passed.
 //!
 //! A step's trap is a SIGTRAP, and the kernel takes its handler away from a program that blocks it. So it is
 //! unblocked for as long as the task runs. (The mask is the task's again whenever anybody else looks at it.)
@@ -18,8 +20,9 @@ use bis_agent::hooks;
 use bis_trace::types::{Addr, Signal};
 
 use super::{
-    Stop, TickSource,
+    Stop, TickSource, has_trap_flag,
     instruction::{Class, LEN_MAX, class},
+    take_trap_flag,
 };
 use crate::{
     error::Result,
@@ -58,6 +61,8 @@ enum Step {
     One {
         is_branch: bool,
         rip: u64,
+        /// The trap flag is the program's own afterwards, if it is set.
+        has_flag: bool,
     },
     /// As far as the breakpoint behind an instruction.
     Behind {
@@ -73,7 +78,7 @@ enum Step {
 impl Stepping {
     /// The task has executed what it was resumed for.
     fn done(&mut self) {
-        if let Step::One { is_branch: true, rip } = self.step {
+        if let Step::One { is_branch: true, rip, .. } = self.step {
             self.count += 1;
             // Two logs side by side tell where two runs part.
             tracing::trace!(count = self.count, rip = format_args!("{rip:#x}"), "branch");
@@ -138,8 +143,10 @@ impl TickSource for Stepping {
         if self.step == Step::Told {
             return Ok(Resume::Cont);
         }
-        let rip = stopped.regs()?.rip;
-        let (class, len) = class(&memory.read_upto(Addr(rip), LEN_MAX));
+        let regs = stopped.regs()?;
+        let rip = regs.rip;
+        let code = memory.read_upto(Addr(rip), LEN_MAX);
+        let (class, len) = class(&code);
         if self.step == Step::Exit {
             return Ok(Resume::Syscall);
         }
@@ -155,7 +162,11 @@ impl TickSource for Stepping {
                 place::set_behind(stopped, Addr(rip + len))?;
                 Step::Behind { end: rip + len }
             }
-            Class::Branch | Class::Other => Step::One { is_branch: class == Class::Branch, rip },
+            Class::Branch | Class::Other => Step::One {
+                is_branch: class == Class::Branch,
+                rip,
+                has_flag: has_trap_flag(&regs, &code, memory),
+            },
         };
         Ok(match self.step {
             Step::One { .. } => Resume::Step,
@@ -164,10 +175,13 @@ impl TickSource for Stepping {
         })
     }
 
-    fn stopped(&mut self, stopped: &Stopped, _memory: &Memory, status: Status) -> Result<Stop> {
+    fn stopped(&mut self, stopped: &mut Stopped, _memory: &Memory, status: Status) -> Result<Stop> {
         if status == Status::Syscall && matches!(self.step, Step::Entry | Step::Exit) {
             self.step = if self.step == Step::Entry { Step::Exit } else { Step::None };
             return Ok(Stop::Inside);
+        }
+        if matches!(self.step, Step::One { has_flag: false, .. }) {
+            take_trap_flag(stopped)?;
         }
         let info = match status {
             Status::Signal(Signal::TRAP) => Some(SigInfo(stopped.siginfo()?)),
