@@ -1,13 +1,13 @@
 //! Runs the real programs of `tests/real/` natively, and recorded and replayed.
 //!
 //! Each `tests/real/<name>.sh` is in sections, which begin with a comment line of one word: `# setup` runs
-//! natively in a fresh folder, once: each trial begins with a copy of it; `# record` is handed to `sh -c`, and that is recorded; `# drive` runs natively
-//! beside it (a client for a server) and must succeed; `# check` runs natively afterwards, with the recorded
-//! output in `$OUT` and `$ERR`. All but the recorded one know this tree as `$TREE`. Before the sections, `#
-//! needs: PROGRAM...` names what must be installed; a trial without it is ignored, and says which package
-//! brings it. `# source: PACKAGE` likewise names a source package that `tests/real/sources.sh` fetches; it is
-//! in `$SOURCES/PACKAGE/`. `# needs hooks: REASON` leaves out the trial without hooks. `# limit: SECONDS` is
-//! the time one step may take (else 180).
+//! natively in a fresh folder, once: each trial begins with a copy of it; `# record` is handed to `sh -c`,
+//! and that is recorded; `# drive` runs natively beside it (a client for a server) and must succeed; `#
+//! check` runs natively afterwards, with the recorded output in `$OUT` and `$ERR`. All but the recorded one
+//! know this tree as `$TREE`. Before the sections, `# needs: PROGRAM...` names what must be installed; a
+//! trial without it is ignored, and says which package brings it. `# source: PACKAGE` likewise names a source
+//! package that `tests/real/sources.sh` fetches; it is in `$SOURCES/PACKAGE/`. `# needs hooks: REASON` leaves
+//! out the trial without hooks. `# limit: SECONDS` is the time one step may take (else 180).
 //!
 //! Like `guests`, with the same names of modes; `tests/real/soak.sh` runs each many times.
 

@@ -1,5 +1,5 @@
-//! The tests of this crate, a module for each idea: one program, because each would be linked with all that it
-//! uses.
+//! The tests of this crate, a module for each idea: one program, because each would be linked with all that
+//! it uses.
 
 mod common;
 

@@ -10,8 +10,8 @@
 //! `pushf` and `popf` a breakpoint behind them does, in a debug register that nobody else uses. `syscall`
 //! leaves the flags in r11, and may change the mask of signals; the program's own stop at its entry by
 //! themselves, that of the hooks at entry and exit.
-//! Behind `iret`, which loads flags, too, the flag of the steps is taken out ([`has_trap_flag`]): what it loads
-//! may say that a breakpoint at its end is passed.
+//! Behind `iret`, which loads flags, too, the flag of the steps is taken out ([`has_trap_flag`]): what it
+//! loads may say that a breakpoint at its end is passed.
 //!
 //! A step's trap is a SIGTRAP, and the kernel takes its handler away from a program that blocks it. So it is
 //! unblocked for as long as the task runs. (The mask is the task's again whenever anybody else looks at it.)

@@ -211,8 +211,8 @@ impl Transcript {
             }
             return words;
         }
-        // Without the debug information of the system's libraries, where that is installed: the sessions are the
-        // same on each machine, and none waits until gdb has read it.
+        // Without the debug information of the system's libraries, where that is installed: the sessions are
+        // the same on each machine, and none waits until gdb has read it.
         let first = [
             "set width 0",
             "set debuginfod enabled off",
