@@ -1,5 +1,5 @@
 // What a tracer is told of a stop by PTRACE_GETSIGINFO: who has stopped, at events and calls; where, at steps; and what it
-// has put there itself. The tracee had stopped already when it was seized, or attached to, which its tracer hears at once.
+// has put there itself. The tracee has stopped already when it is attached to, which its tracer hears at once.
 #include "../guest.h"
 #include <sys/ptrace.h>
 #include <sys/user.h>
@@ -80,7 +80,7 @@ int main(void) {
   siginfo_t stopped;
   CHECK(waitid(P_PID, (id_t)pid, &stopped, WSTOPPED | WNOWAIT) == 0);
   long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK;
-  CHECK(ptrace(PTRACE_SEIZE, pid, 0, options) == 0);
+  CHECK(ptrace(PTRACE_SEIZE, pid, 0, options) == 0 && ptrace(PTRACE_INTERRUPT, pid, 0, 0) == 0);
   int calls = 0, events = 0, groups = 0, status;
   for (status = wait_status(pid); WIFSTOPPED(status); status = wait_status(pid)) {
     int event = status >> 16, signal = WSTOPSIG(status);
