@@ -1,6 +1,6 @@
 # A long computation without events is searched twice: places in it keep their names, and what is found is the same.
 # program: long.c
-# args: 200000000
+# args: 700000000
 break long.c:20
 continue
 #> phase = 3
@@ -16,22 +16,22 @@ continue
 continue
 #> phase = 3
 print spins
-#> = 201000000
+#> = 701000000
 reverse-continue
 #> New value = 1
 print $_streq($_bis_place, $write)
 #> = 1
 delete
-break long.c:11 if spins == 90000000
+break long.c:11 if spins == 300000000
 python gdb.execute("seek " + gdb.convenience_variable("end").string())
 #> phase = 3
 reverse-continue
 #> Breakpoint
 print spins
-#> = 90000000
+#> = 300000000
 reverse-continue
 #> No more reverse-execution history
 python gdb.execute("seek " + gdb.convenience_variable("end").string())
 #> phase = 3
 print spins
-#> = 201000000
+#> = 701000000

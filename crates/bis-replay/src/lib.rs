@@ -39,6 +39,7 @@ pub mod ours;
 pub mod output;
 mod process;
 mod reach;
+mod repeated;
 pub mod replica;
 mod retry;
 mod run;

@@ -5,7 +5,7 @@
 mod check;
 mod go;
 mod pause;
-pub(crate) mod rounds;
+mod rounds;
 
 use bis_agent::hooks::SAFEPOINT;
 use bis_trace::event::{Event, EventKind, PausePlace, SignalPoint};

@@ -16,7 +16,7 @@ use bis_tracee::{
     place,
     siginfo::SigInfo,
     sys,
-    ticks::{TickSource, Ticks},
+    ticks::{TRAP_FLAG, TickSource, Ticks},
 };
 use bytes::Bytes;
 
@@ -26,8 +26,7 @@ use crate::divergence::{Brief, call_name};
 /// Events of a task that are kept for a report.
 const RECENT_MAX: usize = 5;
 
-/// The trap and the resume flag of eflags: they belong to whoever traces.
-const TRAP_FLAG: u64 = 0x100;
+/// The resume flag of eflags. Like the trap flag, it belongs to whoever traces.
 pub(crate) const RESUME_FLAG: u64 = 0x1_0000;
 
 /// A task of a replica: always stopped while nobody runs it.

@@ -3,7 +3,7 @@
 
 use bis_trace::types::{Addr, Registers};
 
-use crate::{error::Result, memory::Memory};
+use crate::{error::Result, memory::Memory, ticks::TRAP_FLAG};
 
 /// Bytes of what FXSAVE saves.
 const FXSAVE_LEN: u64 = 512;
@@ -15,9 +15,6 @@ const FP_XSTATE_MAGIC1: u32 = 0x4650_5853;
 
 /// More than any processor saves, bytes.
 const STATE_LEN_MAX: u64 = 64 * 1024;
-
-/// The trap flag.
-const TRAP: u64 = 0x100;
 
 /// Where things are in a frame, bytes from its begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,7 +129,7 @@ impl Frame<'_> {
     pub fn restore_flags(&self, eflags: u64) -> Result<()> {
         let Layout { flags_at, word, .. } = self.layout;
         let kept = self.word(flags_at)?;
-        if kept ^ eflags == TRAP {
+        if kept ^ eflags == TRAP_FLAG {
             let bytes = eflags.to_le_bytes();
             let len = usize::try_from(word).unwrap_or(bytes.len());
             self.memory.write(self.at + flags_at, &bytes[..len])?;
@@ -406,9 +403,9 @@ mod tests {
         assert_eq!(frame.is_on_alternate_stack(), stack_at.is_some());
         // Bit 1 is always set, interrupts are on, nobody steps.
         let flags = frame.word(flags_at).unwrap();
-        assert_eq!(flags & (2 | 0x200 | TRAP), 2 | 0x200, "{flags:#x}");
-        frame.restore_flags(flags ^ TRAP).unwrap();
-        assert_eq!(frame.word(flags_at).unwrap(), flags ^ TRAP);
+        assert_eq!(flags & (2 | 0x200 | TRAP_FLAG), 2 | 0x200, "{flags:#x}");
+        frame.restore_flags(flags ^ TRAP_FLAG).unwrap();
+        assert_eq!(frame.word(flags_at).unwrap(), flags ^ TRAP_FLAG);
     }
 
     #[test]

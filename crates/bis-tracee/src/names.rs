@@ -37,9 +37,9 @@ pub fn own(tid: Tid) -> Option<Tid> {
     numbers(tid).last().copied()
 }
 
-/// Which user it calls itself (getuid). The first, where it is gone.
+/// Which user it calls itself (getuid). The one that the kernel tells of those that its user namespace does
+/// not know (65534), also where it is gone.
 pub fn own_user(tid: Tid) -> u32 {
-    // Of users that its user namespace does not know.
     const NOBODY: u32 = 65534;
     let status = Fields::of(tid);
     // The real one is the first of four.

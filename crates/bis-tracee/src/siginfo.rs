@@ -50,6 +50,15 @@ impl SigInfo {
         info
     }
 
+    /// The same of one that this process of this user has sent.
+    #[must_use]
+    pub fn sent_by(&self, pid: Tid, user: u32) -> SigInfo {
+        let mut info = *self;
+        info.0[16..20].copy_from_slice(&pid.0.to_le_bytes());
+        info.0[20..24].copy_from_slice(&user.to_le_bytes());
+        info
+    }
+
     /// Does it tell nothing but its number? (Or it comes from outside of a pid namespace, by root.)
     pub fn is_bare(&self) -> bool {
         [4, 8, 16, 20].iter().all(|at| self.int(*at) == 0)

@@ -6,7 +6,7 @@
 // More than a text that counts from the second thread on.
 __asm__(".section .text.never, \"ax\"\n.fill 5 << 20, 1, 0xcc\n.previous");
 
-enum { ROUNDS = 24, STEPS = 400000 };
+enum { ROUNDS = 24, STEPS = 1000000 };
 static volatile sig_atomic_t handled;
 static int p[2];
 

@@ -5,7 +5,7 @@
 
 #ifndef CALLS
 #define CALLS 1000
-#define LOOPS 8000000
+#define LOOPS 20000000
 #endif
 
 static volatile unsigned long handlers, expirations, sum;

@@ -179,8 +179,7 @@ static u64 waits_out(const struct plan *p) {
 }
 
 // A task's turn goes to another at one of so many calls: that takes as long as hundreds of them. A task that waits for what another
-// does makes them again and again; one that holds what others want does better to go on. A power
-// of two.
+// does makes them again and again; one that holds what others want does better to go on. A power of two.
 #define GIVES_WAY_AT 32
 
 // Does this task give its turn away? In replay, as the entry says.

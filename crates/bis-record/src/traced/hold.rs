@@ -29,9 +29,6 @@ pub(super) fn status_of(signal: i32, event: i32) -> i32 {
     event << 16 | signal << 8 | 0x7f
 }
 
-/// Where the address of a fault is in `siginfo_t`.
-const SI_ADDR: usize = 16;
-
 /// What is kept as `siginfo_t` of a stop for no signal, which says who has stopped only when it is asked for.
 pub(super) fn siginfo_of_stop(status: i32) -> [u8; 128] {
     let of_stop = status >> 16 == EVENT_STOP;
@@ -65,17 +62,15 @@ impl Domain {
         let segments = stopped.segments()?;
         let is_watch = is_place && kind == Kind::Signal && self.session.traced.take_touch(tid);
         let trap = if is_watch { libc::TRAP_HWBKPT } else { TRAP_TRACE };
+        let mut regs = self.own_registers(&regs);
         let stopped = self.stopped(tid)?;
-        let mut siginfo = match (kind, held) {
+        let siginfo = match (kind, held) {
             (Kind::Signal, Held::Report(Status::Signal(_))) => as_of_kernel(SigInfo(stopped.siginfo()?)).0,
             (Kind::Signal, Held::Fault(info)) => info.0,
+            (Kind::Signal, Held::Place) => SigInfo(siginfo(status >> 8, trap)).at(regs.ip()).0,
             (Kind::Signal, _) => siginfo(status >> 8, trap),
             _ => siginfo_of_stop(status),
         };
-        let mut regs = self.own_registers(&regs);
-        if matches!((kind, held), (Kind::Signal, Held::Place)) {
-            siginfo[SI_ADDR..SI_ADDR + 8].copy_from_slice(&regs.rip.to_le_bytes());
-        }
         if let Some(call) = self.task(tid)?.call.as_ref() {
             regs = call.as_own(&regs);
         }

@@ -5,7 +5,7 @@ use bis_trace::{
     event::MemWrite,
     types::{Addr, NARROW_TABLE, PAGE, Signal, Tid},
 };
-use bis_tracee::{Memory, debug::Access, maps, names, proc, sys};
+use bis_tracee::{Memory, debug::Access, maps, names, proc, siginfo::SigInfo, sys};
 
 use super::{
     books::{DebugState, Kind, Mode, Stop, Tracee},
@@ -57,23 +57,17 @@ const PTRACE_SETFPXREGS: u32 = 19;
 const FS_BASE_AT: usize = 21 * WORD;
 const GS_BASE_AT: usize = 22 * WORD;
 
-/// Where the sender's process and user are in `siginfo_t`.
-const SI_PID: usize = 16;
-const SI_UID: usize = 20;
-
 /// What a request comes to: a result, or the error's number.
 type Answer<T = i64> = std::result::Result<T, i32>;
 
 /// `siginfo_t` of a stop. One for no signal comes from the task itself (`ptrace_do_notify` in the kernel's
 /// `signal.c`), unless its tracer has put another one there.
 fn siginfo(target: Tid, stop: &Stop) -> [u8; SIGINFO_LEN] {
-    let mut info = stop.siginfo;
-    if stop.kind != Kind::Signal && info == siginfo_of_stop(stop.status) {
-        let own = names::own(target).unwrap_or(target);
-        info[SI_PID..SI_PID + 4].copy_from_slice(&own.0.to_le_bytes());
-        info[SI_UID..SI_UID + 4].copy_from_slice(&names::own_user(target).to_le_bytes());
+    if stop.kind == Kind::Signal || stop.siginfo != siginfo_of_stop(stop.status) {
+        return stop.siginfo;
     }
-    info
+    let own = names::own(target).unwrap_or(target);
+    SigInfo(stop.siginfo).sent_by(own, names::own_user(target)).0
 }
 
 /// What PTRACE_GET_SYSCALL_INFO says of a stop.

@@ -7,12 +7,13 @@ use bis_trace::{
 };
 use bis_tracee::place;
 
-use super::{Gone, Reach, rounds::Repeated};
+use super::{Gone, Reach};
 use crate::{
     divergence::{Leave, compare},
     error::Halt,
     going::{Going, InVain, Search},
     host::Host,
+    repeated::Repeated,
     replica::{Limit, Replica, Stop, Who},
     seek::Seek,
     task::{Found, Hooked, Interrupt, Place, Task},

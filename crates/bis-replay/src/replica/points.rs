@@ -14,8 +14,7 @@ use crate::{
     areas::Piece,
     counted::{Counted, Until},
     error::Halt,
-    reach::rounds,
-    seek,
+    repeated, seek,
     space::Space,
     task::{Found, Run, Task},
     traps::Traps,
@@ -94,7 +93,7 @@ impl Replica<'_> {
             let span = seek::span_at(bits, at, |addr, len| self.read_program(addr, len));
             span.map(|span| Addr(span.end()))
         };
-        let is_repeated = rounds::len(&text).is_some();
+        let is_repeated = repeated::len(&text).is_some();
         let Some(counted) = end(addr).or(is_repeated.then_some(addr + 1)) else { return Ok(false) };
         let overlaps = |sought: Addr| addr < end(sought).unwrap_or(sought + 1) && sought < counted;
         Ok(!sought.is_some_and(overlaps))
@@ -140,7 +139,7 @@ impl Replica<'_> {
         let Some(task) = self.tasks.get_mut(&tid).filter(|task| task.stopped.is_some()) else {
             return Ok(false);
         };
-        if rounds::len(&text).is_some() {
+        if repeated::len(&text).is_some() {
             let is_counted = self.traps.counts_rounds(addr);
             let can_be = until.condition.is_none() && !is_counted && !task.regs()?.is_narrow();
             if can_be {
@@ -166,7 +165,7 @@ impl Replica<'_> {
     /// another one.
     #[must_use]
     pub fn behind_repeated(&self, addr: Addr) -> Option<Addr> {
-        let len = rounds::len(&self.read_program(addr, ticks::INSTRUCTION_LEN_MAX))?;
+        let len = repeated::len(&self.read_program(addr, ticks::INSTRUCTION_LEN_MAX))?;
         Some(addr.saturating_add(len))
     }
 

@@ -4,7 +4,7 @@ use bis_trace::types::Addr;
 use bis_tracee::{Memory, TraceeError, debug::Triggered, maps, ticks};
 
 use super::{Found, Interrupt, Place, Run, Task};
-use crate::{areas, counted::Counted, reach::rounds::Repeated, traps::Traps};
+use crate::{areas, counted::Counted, repeated::Repeated, traps::Traps};
 
 impl Task {
     /// Lets the task run to its next system call or fault, or to what its driver stops it for. Signals that

@@ -42,8 +42,8 @@ use crate::{
 /// Bytes of the longest instruction.
 pub use instruction::LEN_MAX as INSTRUCTION_LEN_MAX;
 
-/// The flag by which the processor is told to step.
-const TRAP_FLAG: u64 = 0x100;
+/// The flag by which the processor is told to step (TF of eflags).
+pub const TRAP_FLAG: u64 = 0x100;
 
 /// Do these bytes begin with `pushf` or `popf`? Under a single step, those see or leave the flag by which the
 /// processor is told to step.
