@@ -1,5 +1,5 @@
-//! String instructions that repeat themselves (`rep movsb`), as values: where their rounds lead, and what they
-//! touch.
+//! String instructions that repeat themselves (`rep movsb`), as values: where their rounds lead, and what
+//! they touch.
 
 use std::ops::Range;
 
