@@ -311,8 +311,12 @@ pub struct Task {
     /// Where the one ended that it was on before it went to another one: by the call of a handler, or by any
     /// way that a program likes.
     pub left_stack: Option<Addr>,
-    /// Its last event is the return from a handler.
+    /// Its last event is the return from a handler, between which and the next one it comes on in its
+    /// program.
     pub has_returned: bool,
+    /// It has set a timer, and no handler has returned since: nothing fires after that call that had fired
+    /// before it.
+    pub has_set_timer: bool,
     /// Its process was stopped while nobody traced it.
     pub is_halted: bool,
     /// The signal that was sent last to bring it to a signal stop
@@ -388,6 +392,7 @@ impl Task {
             stack_end: None,
             left_stack: None,
             has_returned: false,
+            has_set_timer: false,
             is_halted: false,
             carries: None,
             has_log: false,

@@ -7,7 +7,12 @@ use bis_trace::{
 };
 
 use super::{Exit, table::learned};
-use crate::{domain::Domain, error::Result, events::Recorder, task::InCall};
+use crate::{
+    domain::Domain,
+    error::Result,
+    events::Recorder,
+    task::{InCall, Task},
+};
 
 /// The results with which the kernel asks itself to make an interrupted call again
 /// (`include/linux/errno.h`): ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK.
@@ -96,15 +101,30 @@ impl Domain {
         if let Some(child) = call.child.take() {
             self.send_off(tid, child, seq)?;
         }
-        self.task(tid)?.has_returned = call.nr.cast_signed() == libc::SYS_rt_sigreturn;
-        if self.task(tid)?.has_returned && self.task(tid)?.stash.iter().any(|info| !info.is_of_timer()) {
-            // Its mask may let through what was kept back. A timer that fires as fast as its handlers run has
-            // to wait: the program itself comes on between two of them.
-            if self.deliver_stashed(tid, regs, SignalPoint::AfterEvent)? {
-                return Ok(());
-            }
+        if self.task(tid)?.ends_call(call.nr) && self.deliver_stashed(tid, regs, SignalPoint::AfterEvent)? {
+            return Ok(());
         }
         self.expect_signal_of(tid, &Call { nr: call.nr, args: call.entry.args() }, regs)
+    }
+}
+
+impl Task {
+    /// The call of this number is over. Is what was kept back to be delivered here, not at the next call?
+    ///
+    /// After a return from a handler that is so because the mask may let it through. But a timer that fires
+    /// as fast as its handlers run has to wait: the program itself comes on between two of them. A call that
+    /// sets a timer may have put it out, and natively what has fired before comes before that returns: it,
+    /// and one that the kernel has meanwhile, wait no longer.
+    fn ends_call(&mut self, nr: u64) -> bool {
+        let sets_timer = matches!(
+            nr.cast_signed(),
+            libc::SYS_setitimer | libc::SYS_alarm | libc::SYS_timer_settime | libc::SYS_timer_delete
+        );
+        let returns = nr.cast_signed() == libc::SYS_rt_sigreturn;
+        let is_last = returns && std::mem::take(&mut self.has_set_timer);
+        self.has_set_timer |= sets_timer;
+        self.has_returned = returns && !is_last;
+        sets_timer || is_last || returns && self.stash.iter().any(|info| !info.is_of_timer())
     }
 }
 

@@ -305,7 +305,7 @@ impl Domain {
         task.undone = None;
         task.stack_end = None;
         task.left_stack = kept.left_stack;
-        task.has_returned = false;
+        (task.has_returned, task.has_set_timer) = (false, false);
         task.interrupts = None;
         task.expect_signal = None;
         task.inject = None;
