@@ -295,6 +295,58 @@ impl Books {
         })
     }
 
+    /// The tracer of a task lets it go on. The domain whose supervisor is to hear of that; none: it does not
+    /// hold. Who does not, and is let go for ever, is forgotten.
+    pub fn let_go(&self, tid: Tid, mode: Mode, signal: Option<Signal>) -> Option<DomainId> {
+        self.lock(|tracees| {
+            let it = tracees.get_mut(&tid)?;
+            it.mode = mode;
+            it.state = match std::mem::replace(&mut it.state, State::Runs) {
+                State::Holds(stop) => State::Released(stop, signal),
+                other => other,
+            };
+            let domain = matches!(it.state, State::Released(..)).then_some(it.domain);
+            if domain.is_none() && mode == Mode::Detached {
+                tracees.remove(&tid);
+            }
+            domain
+        })
+    }
+
+    /// The supervisor of a tracee that was let go on hears of it: from what stop, with what signal, and how it
+    /// goes on. Who is let go for ever is forgotten, unless it has another tracer by now.
+    pub fn take_released(&self, tid: Tid) -> Option<(Box<Stop>, Option<Signal>, Mode)> {
+        self.lock(|tracees| {
+            let it = tracees.get_mut(&tid)?;
+            let (stop, signal) = match std::mem::replace(&mut it.state, State::Runs) {
+                State::Released(stop, signal) => (stop, signal),
+                other => {
+                    it.state = other;
+                    return None;
+                }
+            };
+            let mode = if std::mem::take(&mut it.was_left) { Mode::Detached } else { it.mode };
+            if it.mode == Mode::Detached {
+                tracees.remove(&tid);
+            }
+            Some((stop, signal, mode))
+        })
+    }
+
+    /// A task has ended with this status. The tracer that is to hear of it from us; none: it has none, or
+    /// hears of it from the kernel, and then it is forgotten.
+    pub fn end(&self, tid: Tid, status: i32) -> Option<Tid> {
+        self.lock(|tracees| {
+            let it = tracees.get_mut(&tid).filter(|it| !matches!(it.state, State::Ended(_)))?;
+            it.state = State::Ended(status);
+            let tracer = (!it.is_child && it.mode != Mode::Detached).then_some(it.tracer);
+            if tracer.is_none() {
+                tracees.remove(&tid);
+            }
+            tracer
+        })
+    }
+
     /// What is known of a tracee. None: nobody traces the task.
     pub fn with<T>(&self, tid: Tid, use_it: impl FnOnce(&mut Tracee) -> T) -> Option<T> {
         if !self.is_used() {
@@ -458,6 +510,46 @@ mod tests {
         assert_eq!(books.take_report(TRACER, false, |tid, _| tid != TRACEE), None);
         assert_eq!(books.take_report(TRACER, false, |_, _| true), Some((TRACEE, 9)));
         assert!(!books.has_tracee(TRACER, |_, _| true));
+    }
+
+    #[test]
+    fn who_is_traced_anew_as_it_is_let_go_keeps_the_new_tracer() {
+        let books = Books::default();
+        let seized = || Tracee::new(TRACER, TRACEE, DomainId(1));
+        assert!(books.enter(TRACEE, seized()));
+        books.with(TRACEE, |it| it.state = holds(7));
+        assert_eq!(books.let_go(TRACEE, Mode::Detached, None), Some(DomainId(1)));
+        // The new tracer comes before the supervisor hears of the former one.
+        assert!(books.enter(TRACEE, Tracee::new(Tid(3), TRACEE, DomainId(1))));
+        let released = books.take_released(TRACEE).expect("it was let go");
+        assert_eq!((released.0.status, released.1, released.2), (7, None, Mode::Detached));
+        assert!(books.is_tracee(TRACEE) && books.take_released(TRACEE).is_none());
+        // And after it.
+        books.with(TRACEE, |it| it.state = holds(8));
+        assert_eq!(books.let_go(TRACEE, Mode::Detached, Some(Signal(9))), Some(DomainId(1)));
+        let (_, signal, mode) = books.take_released(TRACEE).expect("it was let go");
+        assert_eq!((signal, mode), (Some(Signal(9)), Mode::Detached));
+        assert!(!books.is_tracee(TRACEE) && books.enter(TRACEE, seized()));
+    }
+
+    #[test]
+    fn who_is_let_go_while_it_runs_is_forgotten_at_once() {
+        let books = Books::default();
+        assert!(books.enter(TRACEE, Tracee::new(TRACER, TRACEE, DomainId(1))));
+        assert_eq!(books.let_go(TRACEE, Mode::Detached, None), None);
+        assert!(!books.is_tracee(TRACEE));
+    }
+
+    #[test]
+    fn an_end_is_told_to_a_tracer_that_does_not_hear_of_it_from_the_kernel() {
+        let books = Books::default();
+        let child = Tracee { is_child: true, ..Tracee::new(TRACER, TRACEE, DomainId(1)) };
+        assert!(books.enter(TRACEE, child.clone()));
+        assert_eq!(books.end(TRACEE, 9), None);
+        assert!(!books.has_report(TRACER, |_, _| true));
+        assert!(books.enter(TRACEE, Tracee { is_child: false, ..child }));
+        assert_eq!((books.end(TRACEE, 9), books.end(TRACEE, 9)), (Some(TRACER), None));
+        assert_eq!(books.take_report(TRACER, false, |_, _| true), Some((TRACEE, 9)));
     }
 
     #[test]

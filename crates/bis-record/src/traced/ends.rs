@@ -6,7 +6,7 @@ use bis_trace::{
 };
 use bis_tracee::sys;
 
-use super::books::{Mode, State};
+use super::books::Mode;
 use crate::crew::Crew;
 
 impl Crew {
@@ -22,14 +22,8 @@ impl Crew {
             // It goes on.
             TaskEnd::Exec(_) => return,
         };
-        let tracer = self.session.traced.with_live(tid, |it| {
-            it.state = State::Ended(status);
-            (it.tracer, it.is_child || it.mode == Mode::Detached)
-        });
-        match tracer {
-            Some((_, true)) => self.session.traced.remove(tid),
-            Some((tracer, false)) => self.tell_tracer(tracer),
-            None => {}
+        if let Some(tracer) = self.session.traced.end(tid, status) {
+            self.tell_tracer(tracer);
         }
         let pid = self.tasks.get(&tid).map(|task| task.pid);
         if let Some(pid) = pid
@@ -51,18 +45,8 @@ impl Crew {
 
     /// The tracer of a task lets it go on; its supervisor is told.
     pub(super) fn let_tracee_go(&self, tid: Tid, mode: Mode, signal: Option<Signal>) {
-        let domain = self.session.traced.with(tid, |it| {
-            it.mode = mode;
-            it.state = match std::mem::replace(&mut it.state, State::Runs) {
-                State::Holds(stop) => State::Released(stop, signal),
-                other => other,
-            };
-            (it.domain, matches!(it.state, State::Released(..)))
-        });
-        match domain {
-            Some((domain, true)) => self.session.watch.call(domain),
-            Some((_, false)) if mode == Mode::Detached => self.session.traced.remove(tid),
-            _ => {}
+        if let Some(domain) = self.session.traced.let_go(tid, mode, signal) {
+            self.session.watch.call(domain);
         }
     }
 }

@@ -31,26 +31,13 @@ const CALLS: [[u8; 2]; 2] = [[0x0f, 0x05], [0xcd, 0x80]];
 impl Domain {
     /// The task goes on from where it holds.
     pub fn go_from_hold(&mut self, tid: Tid) -> Result<()> {
-        let released =
-            self.session.traced.with(tid, |it| match std::mem::replace(&mut it.state, State::Runs) {
-                State::Released(stop, signal) => {
-                    let mode = if take(&mut it.was_left) { Mode::Detached } else { it.mode };
-                    Some((stop, signal, mode))
-                }
-                other => {
-                    it.state = other;
-                    None
-                }
-            });
+        let released = self.session.traced.take_released(tid);
         if self.session.traced.with(tid, |it| it.is_asked) == Some(true) {
             // It was to stop again before this was heard.
             self.session.watch.call(self.id);
         }
-        let Some((stop, signal, mode)) = released.flatten() else { return Ok(()) };
+        let Some((stop, signal, mode)) = released else { return Ok(()) };
         let Some(held) = self.task(tid)?.held.take() else { return Ok(()) };
-        if self.session.traced.with(tid, |it| it.mode) == Some(Mode::Detached) {
-            self.session.traced.remove(tid);
-        }
         self.make_changes(tid, held, &stop)?;
         match held {
             Held::Report(Status::GroupStop(_))
