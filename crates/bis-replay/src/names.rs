@@ -1,7 +1,7 @@
 //! What tasks are called, and the system calls that they make in hooks: what is known of a replica beside its
 //! memory and registers.
 
-use bis_agent::hooks::{Entry, entries};
+use bis_agent::hooks::{Entry, NR_RDRAND, entries};
 use bis_trace::{
     event::{Effect, Event, EventKind},
     types::{Addr, Tid},
@@ -59,6 +59,19 @@ impl Replica<'_> {
         self.entry_at(|log, used| entries(log.get(..used)?).last())
     }
 
+    /// Does the running task make such a system call without an event of its own between the last event and
+    /// the next one, or has it made one? Where that is not known, because nobody has asked for the next event
+    /// or its task is at its place already, it may.
+    pub fn may_make_hooked_call(&self, is_such: impl Fn(u64) -> bool) -> bool {
+        let log = match self.cursor.underway.as_ref().map(|underway| (underway.event.tid, &underway.stage)) {
+            Some((tid, Stage::Fresh)) => self.tasks.get(&tid).and_then(|task| task.hooked.as_ref()),
+            Some((_, Stage::Going(going))) => going.hooked.as_ref(),
+            _ => return true,
+        };
+        let mut calls = log.into_iter().flat_map(|hooked| entries(&hooked.log)).filter_map(|it| call_of(&it));
+        calls.any(is_such)
+    }
+
     /// Where the program's data segment ends, if that is known.
     pub(crate) fn brk(&self) -> Option<Addr> {
         let underway = self.cursor.underway.as_ref();
@@ -81,8 +94,11 @@ impl Replica<'_> {
             }
             Stage::There | Stage::Told | Stage::Released => return None,
         };
-        // One that was left to be traced has an event.
-        let entry = find(log, used).filter(|entry| !entry.left && entry.nr < bis_agent::hooks::NR_RDRAND)?;
-        Some(entry.nr.into())
+        call_of(&find(log, used)?)
     }
+}
+
+/// The number of the system call that an entry of a log tells of. One that was left to be traced has an event.
+fn call_of(entry: &Entry<'_>) -> Option<u64> {
+    (!entry.left && entry.nr < NR_RDRAND).then(|| entry.nr.into())
 }

@@ -15,13 +15,26 @@ impl Session<'_> {
     /// Where breakpoints have to be, for what the user wants to know: those that the user has, and where
     /// hooked calls are caught; and where a task leaves a range of instructions that it is to run through.
     pub(super) fn places(&self, replica: &Replica<'_>) -> BTreeSet<Addr> {
+        let mut places = self.own_places();
+        if self.caught_calls != Catch::None {
+            places.extend(calls_of(replica));
+        }
+        places
+    }
+
+    /// The same, up to the next event: hooked calls are caught only where the log up to there has one that
+    /// is. A program makes millions of them, and each would be two stops.
+    pub(super) fn places_to_next(&self, replica: &Replica<'_>) -> BTreeSet<Addr> {
+        let mut places = self.own_places();
+        if self.caught_calls != Catch::None && replica.may_make_hooked_call(|nr| self.caught_calls.has(nr)) {
+            places.extend(calls_of(replica));
+        }
+        places
+    }
+
+    fn own_places(&self) -> BTreeSet<Addr> {
         let mut places = self.points.breakpoints();
         places.extend(self.exits.iter().flat_map(|exits| &exits.places));
-        if self.caught_calls != Catch::None
-            && let Some(text) = replica.text()
-        {
-            places.extend(text.hooked_sites().flat_map(|site| [site, site + SYSCALL.len() as u64]));
-        }
         places
     }
 
@@ -42,4 +55,10 @@ impl Session<'_> {
         let nr = is_return.then(|| replica.last_hooked_call()).flatten()?;
         self.caught_calls.has(nr).then_some(Why::Call { nr, is_entry: false })
     }
+}
+
+/// Where tasks enter hooked calls, and where they return from them.
+fn calls_of(replica: &Replica<'_>) -> BTreeSet<Addr> {
+    let sites = replica.text().into_iter().flat_map(|text| text.hooked_sites().collect::<Vec<_>>());
+    sites.flat_map(|site| [site, site + SYSCALL.len() as u64]).collect()
 }

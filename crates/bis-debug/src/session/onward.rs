@@ -12,7 +12,9 @@ pub(super) const EVENT_AWAITED: Duration = Duration::from_millis(60);
 impl Session<'_> {
     /// The live replica, to be moved on, with the user's points in it.
     pub(super) fn arm(&mut self) -> Result<(), Trouble> {
-        let points = self.places(&self.live.replica);
+        // Its log is known then.
+        self.live.replica.next_event()?;
+        let points = self.places_to_next(&self.live.replica);
         self.live.replica.set_points(&points)?;
         let watches = self.points.watches();
         self.live.replica.set_watches(&watches)?;

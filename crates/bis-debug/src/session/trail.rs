@@ -163,7 +163,7 @@ impl<'t> Session<'t> {
     /// Nothing is counted for marks any more.
     fn leave_trail(&mut self, way: &mut Way) -> Result<(), Trouble> {
         way.trail = None;
-        let points = self.places(&self.live.replica);
+        let points = self.places_to_next(&self.live.replica);
         Ok(self.live.replica.set_points(&points)?)
     }
 
@@ -211,7 +211,7 @@ impl<'t> Session<'t> {
             while self.toward(&mut live, &mut goal, &[], &Limit::default())?.is_some() {}
             live.replica.end_counts()?;
             tracing::debug!(from = %mark.position, begin = %name, addr = format_args!("{addr:#x}"), "a trail");
-            let mut points = places.clone();
+            let mut points = self.places_to_next(&live.replica);
             points.insert(addr);
             live.replica.set_points(&points)?;
             live.replica.set_watches(&self.points.watches())?;

@@ -107,8 +107,8 @@ impl<'t> Session<'t> {
         end: &'e Position,
         patience: Patience,
     ) -> Result<Search<'e>, Trouble> {
-        let mut points = self.places(&live.replica);
         let is_near = goal.is_near(live)?;
+        let mut points = self.places_to_next(&live.replica);
         if is_near {
             points.extend(end.arrivals());
         }
@@ -191,7 +191,11 @@ impl<'t> Session<'t> {
             self.alarm.set(CHECKPOINT_EVERY);
         }
         if self.caught_calls != Catch::None {
-            search.points.extend(self.places(&live.replica));
+            live.replica.next_event()?;
+            search.points = self.places_to_next(&live.replica);
+            if search.is_near {
+                search.points.extend(search.end.arrivals());
+            }
             live.replica.set_points_and_counts(&search.points, &search.counts)?;
         }
         Ok(())

@@ -26,7 +26,7 @@ impl Session<'_> {
             return Ok(end);
         }
         // Points that were there stay: their arrivals go on being counted.
-        let (points, counts) = (self.places(&self.live.replica), self.live.counts());
+        let (points, counts) = (self.places_to_next(&self.live.replica), self.live.counts());
         self.live.replica.set_points_and_counts(&points, &counts)?;
         let watches = self.points.watches();
         self.live.replica.set_watches(&watches)?;
@@ -138,7 +138,7 @@ impl Session<'_> {
         let report = self.run_on();
         self.exits = None;
         self.alarm.clear();
-        let points = self.places(&self.live.replica);
+        let points = self.places_to_next(&self.live.replica);
         self.live.replica.set_points(&points)?;
         report
     }

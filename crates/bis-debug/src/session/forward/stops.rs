@@ -173,8 +173,9 @@ impl Session<'_> {
             }
         }
         if self.caught_calls != Catch::None {
-            // Calls of text that was patched by the event.
-            let points = self.places(&self.live.replica);
+            // Calls of text that was patched by the event, and those that come up to the next one.
+            self.live.replica.next_event()?;
+            let points = self.places_to_next(&self.live.replica);
             self.live.replica.set_points(&points)?;
         }
         let Some((tid, why)) = event.and_then(|event| event.why(self, tid)) else { return Ok(None) };
