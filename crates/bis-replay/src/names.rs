@@ -98,7 +98,8 @@ impl Replica<'_> {
     }
 }
 
-/// The number of the system call that an entry of a log tells of. One that was left to be traced has an event.
+/// The number of the system call that an entry of a log tells of. One that was left to be traced has an
+/// event.
 fn call_of(entry: &Entry<'_>) -> Option<u64> {
     (!entry.left && entry.nr < NR_RDRAND).then(|| entry.nr.into())
 }

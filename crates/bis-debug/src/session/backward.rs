@@ -187,8 +187,13 @@ impl<'t> Session<'t> {
     /// One instruction of this task back, with everything that has happened since. With `is_told`, watched
     /// bytes that it changes are told of, and breakpoints.
     fn step_back(&mut self, tid: Tid, is_told: bool) -> Result<Report, Trouble> {
-        let before = self.points.values(&self.live.replica);
-        let Some(position) = self.position_before(tid)? else {
+        let values = self.points.values(&self.live.replica);
+        let known = if is_told { self.position_before_hit(tid)? } else { None };
+        let before = match known {
+            None => self.position_before(tid)?,
+            known => known,
+        };
+        let Some(position) = before else {
             let entry = self.world.entry(self.images[self.image_of(self.position.event)]);
             let entry = entry.map_err(bis_replay::Halt::from)?;
             if self.image_of(entry.seq) > 0 && is_told {
@@ -201,7 +206,7 @@ impl<'t> Session<'t> {
         self.tid = tid;
         // A client that has not heard of a change takes the next one for none.
         let asker = &mut Asker { replica: &self.live.replica, targets: &self.targets, tid };
-        let changed = self.points.watchpoint(None, &before, asker).0.filter(|_| is_told);
+        let changed = self.points.watchpoint(None, &values, asker).0.filter(|_| is_told);
         let why = changed.map_or(Why::Step, |(kind, addr, _)| Why::Watchpoint { kind, addr });
         Ok(Report { tid, why })
     }

@@ -140,6 +140,7 @@ impl<'t> Session<'t> {
             cores: Vec::new(),
             stopper,
             passed_signals: BTreeSet::new(),
+            known: super::window::Known::default(),
             caught_calls: Catch::None,
             catches_forks: false,
             tells_threads: false,

@@ -100,6 +100,8 @@ pub struct Session<'t> {
     hits: Option<backward::Hits>,
     /// The instructions in front of some place where the user was.
     window: Option<window::Window<'t>>,
+    /// From where the program comes to places that searches find.
+    known: window::Known,
     /// Copies that were made on the way there.
     passed: passed::Passed<'t>,
     /// A position in it, and its number there.

@@ -64,6 +64,11 @@ impl<'t> Session<'t> {
         self.run_from(live, &Position::at(live.replica.done().0), position, Allowance::Endless).map(drop)
     }
 
+    /// Lets a replica that stands at a position know that it does, as if it had come there.
+    pub(super) fn run_there(&mut self, live: &mut Live<'t>, position: &Position) -> Result<(), Trouble> {
+        self.run_from(live, position, position, Allowance::Endless).map(drop)
+    }
+
     /// Lets a replica that stands at a place, which leads to a position, run there. False: it is not there
     /// when the alarm rings.
     fn run_from(

@@ -4,13 +4,15 @@
 //! ([`super::climb`]); from the last copy it goes on instruction by instruction, each of which is remembered:
 //! a [`Window`]. Further steps back need only that.
 //!
-//! How a window is made is in `window/make.rs`, and how its places are named in `window/names.rs`. A place in
+//! How a window is made is in `window/make.rs`, and how its places are named in `window/names.rs`. Where none
+//! is needed is in `window/known.rs`. A place in
 //! a window has a name at once that says how many steps in front of the window's end it is. Its *exact* name
 //! says how to get there by going forward alone: so many steps behind the nearest arrival in the window at
 //! the address by which the end is named. Where there is none, it takes a run from the mark before: how often
 //! tasks arrive at the place's address up to the end of the window, less those that are in the window from
 //! there on.
 
+mod known;
 mod make;
 mod names;
 mod one_step;
@@ -20,12 +22,12 @@ use std::collections::BTreeSet;
 
 use bis_trace::types::{Addr, EventSeq, Tid};
 
+pub(super) use self::{known::Known, one_step::Stepped, steps::Window};
 use self::{
     names::unknown,
     one_step::one_step,
     steps::{Name, Part, Step},
 };
-pub(super) use self::{one_step::Stepped, steps::Window};
 use super::{Session, Trouble, live::Live, place::Position};
 
 /// How far in front of a place in a window that is gone to a copy is made, where the last one is farther: who
@@ -55,6 +57,12 @@ impl<'t> Session<'t> {
                 is_in_call = found.is_none();
             }
             if let Some(found) = found {
+                let step = steps[found];
+                let is_last = found + 1 == steps.len() && step.event == end.event;
+                if is_last && step.name == Name::Arrival && step.part == Part::All && end == self.position {
+                    let registers = self.live.replica.registers(tid).ok();
+                    registers.into_iter().for_each(|it| self.known.learn(it.ip(), Addr(step.rip)));
+                }
                 return self.go_in_window(found).map(Some);
             }
             let Some(first) = window.steps.first() else { return Ok(None) };
@@ -124,8 +132,11 @@ impl<'t> Session<'t> {
     }
 
     /// Is the user's place in the window in front of this position, in the same interval, with none of these
-    /// addresses on the way?
+    /// addresses on the way? Or is it one instruction in front of it?
     pub(super) fn is_closely_before(&self, position: &Position, places: &BTreeSet<Addr>) -> bool {
+        if let Some(addr) = self.known.step_between(&self.position, position) {
+            return !places.contains(&addr);
+        }
         let Some(window) = self.window.as_ref().filter(|window| window.end == *position) else {
             return false;
         };

@@ -313,8 +313,8 @@ impl Books {
         })
     }
 
-    /// The supervisor of a tracee that was let go on hears of it: from what stop, with what signal, and how it
-    /// goes on. Who is let go for ever is forgotten, unless it has another tracer by now.
+    /// The supervisor of a tracee that was let go on hears of it: from what stop, with what signal, and how
+    /// it goes on. Who is let go for ever is forgotten, unless it has another tracer by now.
     pub fn take_released(&self, tid: Tid) -> Option<(Box<Stop>, Option<Signal>, Mode)> {
         self.lock(|tracees| {
             let it = tracees.get_mut(&tid)?;

@@ -32,6 +32,13 @@ pub(in crate::session) struct Hits {
     pub(super) hits: Vec<Hit>,
 }
 
+impl Hits {
+    /// Is the last of them at this position?
+    pub(in crate::session) fn end_at(&self, position: &Position) -> bool {
+        self.hits.last().is_some_and(|hit| hit.position == *position)
+    }
+}
+
 /// When a search is given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::session) enum Patience {
