@@ -7,12 +7,15 @@
 
 use std::{
     fs,
-    os::unix::{fs::PermissionsExt as _, process::ExitStatusExt as _},
-    path::{Path, PathBuf},
+    os::unix::process::ExitStatusExt as _,
+    path::PathBuf,
     process::{Command, Output},
 };
 
-use crate::common::room::{Room, number};
+use crate::common::{
+    dense::write,
+    room::{Room, number},
+};
 use bis_rewrite::{Entry, Hook, SiteKind, Text, trampoline};
 
 const SIGILL: i32 = 4;
@@ -67,11 +70,6 @@ fn rewrite(elf: &[u8], hook: [u8; 6]) -> Option<(Vec<u8>, usize)> {
     }
     room.fill(&mut out, segment);
     Some((out, patched))
-}
-
-fn write(path: &Path, bytes: &[u8]) {
-    fs::write(path, bytes).expect("a temporary file");
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("ours");
 }
 
 #[track_caller]

@@ -7,10 +7,9 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt as _,
+    io::Write as _,
     path::{Path, PathBuf},
-    process::{Command, Output},
-    sync::{Mutex, MutexGuard, PoisonError},
+    process::{Command, Output, Stdio},
 };
 
 use super::{
@@ -148,19 +147,17 @@ fn make(
     Some((out, *plan.coverage()))
 }
 
-/// Held while a program's file is open for writing, and while a child is started: a child that inherits the
-/// open file, for the moment before its exec, would make the kernel refuse to execute the program.
-static STARTING: Mutex<()> = Mutex::new(());
-
-pub fn starting() -> MutexGuard<'static, ()> {
-    // A test that failed meanwhile has left nothing half done.
-    STARTING.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
+/// Writes a program that is to be executed.
+///
+/// Another process does it: where this one has the file open for writing, whatever another test starts at the
+/// same moment has it, too, until it executes its own program, and the kernel refuses to execute the file
+/// (ETXTBSY).
 pub fn write(path: &Path, bytes: &[u8]) {
-    let _alone = starting();
-    fs::write(path, bytes).expect("a temporary file");
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("ours");
+    let mut install = Command::new("install");
+    install.args(["-m", "755", "/dev/stdin"]).arg(path).stdin(Stdio::piped());
+    let mut installs = install.spawn().expect("install starts");
+    installs.stdin.take().expect("it is piped").write_all(bytes).expect("install reads");
+    assert!(installs.wait().expect("ours").success(), "install {}", path.display());
 }
 
 const FOLDERS: [&str; 5] =
