@@ -33,7 +33,7 @@ impl Domain {
             if !it.is_string_instruction() || !(it.has_rep_prefix() || it.has_repne_prefix()) {
                 return Ok(true);
             }
-            self.hush(tid)?;
+            self.hush_for_steps(tid)?;
             let is_behind = self.run_behind(tid, &it);
             self.unhush(tid)?;
             if !is_behind? {
@@ -51,7 +51,7 @@ impl Domain {
     /// Lets the task, which will not wait on its way, go on to this address. False: something else has come
     /// first, which is its report.
     pub fn step_to(&mut self, tid: Tid, to: Addr) -> Result<bool> {
-        self.hush(tid)?;
+        self.hush_for_steps(tid)?;
         let is_there = self.run_to(tid, to);
         self.unhush(tid)?;
         is_there
@@ -105,7 +105,7 @@ impl Domain {
     /// it goes to would be passed, if the flags that it loads say so. A system call would store the trap flag
     /// in r11: it is not made here.
     pub fn step(&mut self, tid: Tid) -> Result<Step> {
-        self.hush(tid)?;
+        self.hush_for_steps(tid)?;
         let step = self.step_hushed(tid);
         self.unhush(tid)?;
         step

@@ -8,8 +8,13 @@
 
 use std::{mem, time::Instant};
 
-use bis_trace::types::Tid;
-use bis_tracee::{Memory, Stopped, task, ticks::TickSource};
+use bis_trace::types::{Signal, Tid};
+use bis_tracee::{
+    Memory, Stopped,
+    siginfo::{self, Disposition, bit},
+    task,
+    ticks::TickSource,
+};
 
 use crate::{
     error::{RecordError, Result},
@@ -81,6 +86,9 @@ impl Process {
     pub fn stops_at_count(&mut self, tid: Tid) -> Result<bool> {
         let Some(counts) = self.dense_counts() else { return Ok(false) };
         let Some(asked) = counts.asked else {
+            if self.would_lose_trap(tid)? {
+                return Ok(false);
+            }
             let count = self.with_source(tid, |source, stopped, memory| source.stop_soon(stopped, memory))?;
             if let Some(counts) = self.dense_counts() {
                 counts.asked = Some(Asked::new(count, Instant::now(), task::cpu_time(tid)));
@@ -96,6 +104,14 @@ impl Process {
             asked.give_up();
         }
         Ok(false)
+    }
+
+    /// Would the kernel take the handler of SIGTRAP away from the program if the task trapped, and unblock
+    /// the signal? It does where that is blocked or ignored (`force_sig_info_to_task` in the kernel's
+    /// `signal.c`).
+    fn would_lose_trap(&mut self, tid: Tid) -> Result<bool> {
+        let is_blocked = self.stopped(tid)?.sigmask()? & bit(Signal::TRAP) != 0;
+        Ok(is_blocked || siginfo::disposition(tid, Signal::TRAP) == Disposition::Ignore)
     }
 
     pub fn forget_stop_at_count(&mut self) {

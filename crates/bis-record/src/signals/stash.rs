@@ -54,6 +54,24 @@ impl Crew {
         Ok(())
     }
 
+    /// The same, for steps of the recorder's own, and for breakpoints of it that the task comes to at once:
+    /// the trap of one must not find SIGTRAP blocked, because the kernel would take its handler away from
+    /// the program then, and unblock it (`force_sig_info_to_task` in its `signal.c`). One that waits to be
+    /// let through stays where it is.
+    pub fn hush_for_steps(&mut self, tid: Tid) -> Result<()> {
+        self.hush(tid)?;
+        let stopped = self.stopped(tid)?;
+        let mask = stopped.sigmask()?;
+        let waits =
+            |pending: &[[u8; 128]]| pending.iter().any(|info| SigInfo(*info).signal() == Signal::TRAP);
+        if mask & bit(Signal::TRAP) == 0 || waits(&stopped.pending()?) {
+            return Ok(());
+        }
+        stopped.set_sigmask(mask & !bit(Signal::TRAP))?;
+        self.task(tid)?.hushed.get_or_insert(mask);
+        Ok(())
+    }
+
     /// The task has stopped: it has its own mask again.
     pub fn unhush(&mut self, tid: Tid) -> Result<()> {
         let task = self.task(tid)?;
