@@ -22,8 +22,6 @@ tbreak 16 if $_streq(name, "none") || i == 30
 continue
 print both
 #> = 30
-ignore 99 1
-#> No breakpoint number 99
 break 16
 ignore $bpnum 12
 reverse-continue
@@ -38,7 +36,7 @@ stepi
 print both
 #> = 17
 delete
-# What a watchpoint finds is gone back from in the same way.
+# A watchpoint is told of in front of what has changed the word, also where such a condition has let others pass.
 watch both if $_streq(name, "none") || both == 9
 reverse-continue
 #> Old value = 10

@@ -4,13 +4,14 @@
 //! ([`super::climb`]); from the last copy it goes on instruction by instruction, each of which is remembered:
 //! a [`Window`]. Further steps back need only that.
 //!
-//! How a window is made is in `window/make.rs`, and how its places are named in `window/names.rs`. Where none
-//! is needed is in `window/known.rs`. A place in
-//! a window has a name at once that says how many steps in front of the window's end it is. Its *exact* name
-//! says how to get there by going forward alone: so many steps behind the nearest arrival in the window at
-//! the address by which the end is named. Where there is none, it takes a run from the mark before: how often
-//! tasks arrive at the place's address up to the end of the window, less those that are in the window from
-//! there on.
+//! How a window is made is in `window/make.rs`, and how its places are named in `window/names.rs`; when a
+//! step back needs none is in `window/known.rs`.
+//!
+//! A place in a window has a name at once that says how many steps in front of the window's end it is. Its
+//! *exact* name says how to get there by going forward alone: so many steps behind the nearest arrival in the
+//! window at the address by which the end is named. Where there is none, it takes a run from the mark before:
+//! how often tasks arrive at the place's address up to the end of the window, less those that are in the
+//! window from there on.
 
 mod known;
 mod make;

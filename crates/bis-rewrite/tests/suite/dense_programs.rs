@@ -70,7 +70,7 @@ int main(int argc, char **argv) { int a[64]; for (int i = 0; i < 64; i++) a[i] =
 fn run(mut command: Command, input: &[u8]) -> Output {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.env("LC_ALL", "C").env("PYTHONHASHSEED", "0").env_remove("LD_LIBRARY_PATH");
-    let mut child = { command.spawn().expect("it starts") };
+    let mut child = command.spawn().expect("it starts");
     let mut stdin = child.stdin.take().expect("piped");
     let input = input.to_vec();
     let writer = std::thread::spawn(move || {
