@@ -120,13 +120,15 @@ impl Process {
         }
     }
 
-    /// The task computes, and came to no count.
+    /// The task computes, and came to no count, if it was asked to.
     pub fn learn_loop(&mut self, tid: Tid) -> Result<()> {
+        if self.dense_counts().is_none_or(|counts| counts.asked.is_none()) {
+            return Ok(());
+        }
         let rip = self.stopped(tid)?.regs()?.ip();
         let patches = self.space.patches();
-        if patches.dense.is_on
-            && let (Some(text), Some(cache)) =
-                (patches.text_at(patches.original(rip)), self.session.texts.dense())
+        if let (Some(text), Some(cache)) =
+            (patches.text_at(patches.original(rip)), self.session.texts.dense())
         {
             text.file.learn_loops(cache);
         }
