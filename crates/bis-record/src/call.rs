@@ -330,7 +330,7 @@ impl Domain {
         match self.space.scratch_mut().room(tid, &plan) {
             Room::None => Ok(true),
             Room::At(base) => {
-                if let Some((places, regs)) = space::relocate(&plan, base, &self.memory, &entry) {
+                if let Some((places, regs)) = space::relocate(&plan, base, tid, &self.memory, &entry) {
                     self.stopped(tid)?.set_regs(&regs)?;
                     self.call(tid)?.places = Some(places);
                 }

@@ -1,7 +1,7 @@
 //! A set of addresses in a file's text: one bit for each byte of its executable sections. It is what an
 //! analysis that looks at every byte once, and is asked about each many times, can afford.
 
-use crate::text::Text;
+use crate::image::Image;
 
 /// One bit for each byte of the executable sections.
 pub(crate) struct Bits {
@@ -11,10 +11,10 @@ pub(crate) struct Bits {
 }
 
 impl Bits {
-    pub fn new(text: &Text<'_>) -> Self {
+    pub fn new(image: &Image<'_>) -> Self {
         let mut sections = Vec::new();
         let mut bits = 0;
-        for section in text.code() {
+        for section in image.code() {
             sections.push((section.start, section.data.len() as u64, bits));
             bits += section.data.len();
         }

@@ -11,25 +11,14 @@ use iced_x86::Instruction;
 use memchr::memmem;
 
 use crate::{
+    analysis::Analysis,
     choose,
     record::Learned,
-    run::{Reason, SiteKind},
-    text::Text,
+    run::{Reason, SiteKind, is_chance, is_sought},
 };
 
 /// Bytes of prefixes that one of these may have before its opcode: 66 or f3, and REX.
 pub const CHANCE_PREFIXES_MAX: u64 = 3;
-
-/// Is it one of the kinds that this file is about?
-#[must_use]
-pub fn is_chance(kind: SiteKind) -> bool {
-    matches!(kind, SiteKind::Rdrand | SiteKind::Rdseed | SiteKind::Rdpid | SiteKind::Xbegin)
-}
-
-/// Is it one that can be told for sure by [`Text::chance_at`]?
-pub(crate) fn is_sought(kind: SiteKind) -> bool {
-    is_chance(kind) || kind == SiteKind::Cpuid
-}
 
 /// The offsets at which `code` has the bytes of `cpuid`, in order.
 #[must_use]
@@ -65,7 +54,7 @@ impl Learned {
     }
 }
 
-pub(crate) fn chance_at(text: &Text<'_>, vaddr: u64) -> Learned {
+pub(crate) fn chance_at(text: &Analysis<'_>, vaddr: u64) -> Learned {
     let refused = |reason| Learned::Refused { site: vaddr, reason };
     let Some(region) = text.functions().region(text, vaddr) else { return refused(Reason::NotASite) };
     if region.is_doubtful() || !region.sure || text.functions().broken || text.is_tired() {

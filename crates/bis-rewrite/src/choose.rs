@@ -6,15 +6,16 @@
 
 use std::sync::Arc;
 
-use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
 use crate::{
+    analysis::Analysis,
     functions::Region,
+    movable::{falls_through, movable},
     run::{JUMP, Reason, Run, SiteKind},
     span::Span,
     stretch::Stretch,
     tables, targets,
-    text::Text,
 };
 
 /// How far a jump of 8 bits reaches, with its own two bytes.
@@ -23,7 +24,7 @@ const NEAR: u64 = 127 + 2;
 /// What an instruction has, about.
 const INSN_BYTES: u64 = 4;
 
-pub(crate) fn run_at(text: &Text<'_>, vaddr: u64) -> Result<Run, Reason> {
+pub(crate) fn run_at(text: &Analysis<'_>, vaddr: u64) -> Result<Run, Reason> {
     let region = text.functions().region(text, vaddr).ok_or(Reason::NotASite)?;
     if region.is_doubtful() || text.functions().broken || text.is_tired() {
         return Err(Reason::Undecoded);
@@ -52,7 +53,7 @@ pub(crate) fn run_at(text: &Text<'_>, vaddr: u64) -> Result<Run, Reason> {
 }
 
 /// The shortest span that begins at an instruction of a function whose instructions are known.
-pub(crate) fn span_at(text: &Text<'_>, vaddr: u64) -> Result<Span, Reason> {
+pub(crate) fn span_at(text: &Analysis<'_>, vaddr: u64) -> Result<Span, Reason> {
     let region = text.functions().region(text, vaddr).ok_or(Reason::NotASite)?;
     if region.is_doubtful() || !region.sure || text.functions().broken || text.is_tired() {
         return Err(Reason::Undecoded);
@@ -75,7 +76,7 @@ pub(crate) fn span_at(text: &Text<'_>, vaddr: u64) -> Result<Span, Reason> {
 
 /// Whether nothing leads into the middle of the instruction at `index`.
 pub(crate) fn is_whole(
-    text: &Text<'_>,
+    text: &Analysis<'_>,
     region: Region,
     instructions: &[Instruction],
     index: usize,
@@ -96,7 +97,7 @@ pub(crate) fn is_sigreturn(it: &Instruction) -> bool {
 }
 
 struct Chooser<'t, 'a> {
-    text: &'t Text<'a>,
+    text: &'t Analysis<'a>,
     region: Region,
     /// The region, if it is so long that `instructions` are only those near the site.
     stretch: Option<Arc<Stretch>>,
@@ -184,8 +185,8 @@ impl Chooser<'_, '_> {
         if first != last {
             let (text, instructions) = (self.text, self.instructions);
             let understood = || match &self.stretch {
-                Some(stretch) => stretch.understood(text),
-                None => tables::understood(text, instructions),
+                Some(stretch) => stretch.understood(text, known),
+                None => tables::understood(known, instructions),
             };
             if !*self.understood.get_or_insert_with(understood) {
                 return Err(Reason::JumpTable);
@@ -222,63 +223,4 @@ impl Chooser<'_, '_> {
         let bytes = bytes.ok_or(Reason::NotASite)?;
         Run::new(start, self.instructions[self.site].ip(), self.kind, bytes).ok_or(Reason::Unmovable)
     }
-}
-
-/// Whether what follows an instruction runs after it (not always, for a conditional jump).
-pub(crate) fn falls_through(it: &Instruction) -> bool {
-    matches!(it.flow_control(), FlowControl::Next | FlowControl::ConditionalBranch)
-}
-
-/// Whether an instruction does the same elsewhere, when its displacements are adapted.
-pub(crate) fn movable(it: &Instruction) -> bool {
-    // These keep the program counter of the last x87 instruction, and save it to memory.
-    movable_for_a_while(it) && !it.code().cpuid_features().iter().any(is_x87)
-}
-
-/// The same, but for the processor's memory of where the last x87 instruction was.
-pub(crate) fn movable_for_a_while(it: &Instruction) -> bool {
-    if it.is_invalid() || SiteKind::of(it).is_some() {
-        return false;
-    }
-    // Relative to the lower half of rip: not in use, and not adaptable.
-    let memory = (0..it.op_count()).any(|op| it.op_kind(op) == OpKind::Memory);
-    if memory && it.memory_base() == Register::EIP {
-        return false;
-    }
-    match it.mnemonic() {
-        // The processor demands it where indirect branches land.
-        Mnemonic::Endbr64 | Mnemonic::Endbr32 => return false,
-        // The kernel and debuggers look at where it is.
-        Mnemonic::Int
-        | Mnemonic::Int1
-        | Mnemonic::Int3
-        | Mnemonic::Into
-        | Mnemonic::Sysenter
-        | Mnemonic::Sysexit => {
-            return false;
-        }
-        Mnemonic::Xabort | Mnemonic::Xend | Mnemonic::Hlt => return false,
-        Mnemonic::Fnstenv | Mnemonic::Fnsave => return false,
-        _ => {}
-    }
-    match it.flow_control() {
-        FlowControl::Next => true,
-        FlowControl::ConditionalBranch => it.is_jcc_short_or_near() && is_near(it),
-        FlowControl::UnconditionalBranch => is_near(it) && it.is_jmp_short_or_near(),
-        FlowControl::IndirectBranch => matches!(it.code(), Code::Jmp_rm64 | Code::Jmp_rm32),
-        FlowControl::Return => {
-            matches!(it.code(), Code::Retnq | Code::Retnq_imm16 | Code::Retnd | Code::Retnd_imm16)
-        }
-        _ => false,
-    }
-}
-
-/// Does it lead to an address of the program's width?
-fn is_near(it: &Instruction) -> bool {
-    matches!(it.op0_kind(), OpKind::NearBranch64 | OpKind::NearBranch32)
-}
-
-fn is_x87(feature: &iced_x86::CpuidFeature) -> bool {
-    use iced_x86::CpuidFeature::{FPU, FPU287, FPU287XL_ONLY, FPU387, FPU387SL_ONLY};
-    matches!(feature, FPU | FPU287 | FPU287XL_ONLY | FPU387 | FPU387SL_ONLY)
 }

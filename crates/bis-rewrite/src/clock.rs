@@ -2,7 +2,7 @@
 //!
 //! A recorder that lets `rdtsc` run (because it does not make it fault) must be sure that no such instruction
 //! is left in a program. The bytes tell: without `0f 31` and `0f 01 f9` anywhere in executable memory there
-//! is none, at any alignment. Where they occur, [`Text::clock_at`] says what they are: an instruction with a
+//! is none, at any alignment. Where they occur, [`crate::Text::clock_at`] says what they are: an instruction with a
 //! [`Run`]; an instruction that has too little room for a jump, but can be overwritten by one that faults
 //! ([`Learned::Clock`]); the inside of another instruction, into which nothing leads ([`Learned::Inside`]);
 //! or something uncertain, which is refused.
@@ -14,10 +14,10 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKi
 use memchr::memmem;
 
 use crate::{
+    analysis::Analysis,
     choose,
     record::Learned,
-    run::{Reason, SiteKind},
-    text::Text,
+    run::{Reason, SiteKind, clock_fault},
 };
 
 /// The offsets at which `code` has the bytes of `rdtsc` or `rdtscp`, in order.
@@ -30,21 +30,10 @@ pub fn clock_bytes(code: &[u8]) -> Vec<usize> {
     found
 }
 
-/// `hlt`, and `nop`s up to the length of the instruction whose place it takes: a general protection fault for
-/// a program, as `rdtsc` is where it is not allowed. None for other instructions.
-#[must_use]
-pub fn clock_fault(kind: SiteKind) -> Option<&'static [u8]> {
-    match kind {
-        SiteKind::Rdtsc => Some(&[0xf4, 0x90]),
-        SiteKind::Rdtscp => Some(&[0xf4, 0x90, 0x90]),
-        _ => None,
-    }
-}
-
 /// Where there is more than this at once, nothing in it is believed.
 const UNSURE_MAX: u64 = 32 << 20;
 
-pub(crate) fn clock_at(text: &Text<'_>, vaddr: u64) -> Learned {
+pub(crate) fn clock_at(text: &Analysis<'_>, vaddr: u64) -> Learned {
     let refused = |reason| Learned::Refused { site: vaddr, reason };
     let Some(region) = text.functions().region(text, vaddr) else { return refused(Reason::NotASite) };
     // Most of what looks like it in text that nobody tells of is something else, and there may be very much

@@ -9,7 +9,7 @@
 use gimli::{BaseAddresses, CieOrFde, EhFrame, LittleEndian, Pointer, UnwindSection as _};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
 
-use crate::{go, text::Text};
+use crate::{go, image::Image};
 
 /// The longest function whose instructions are looked at.
 const FUNCTION_MAX: u64 = 1 << 20;
@@ -56,27 +56,27 @@ pub(crate) struct Functions {
 }
 
 impl Functions {
-    pub fn of(text: &Text<'_>) -> Self {
-        let (mut regions, broken) = unwind_tables(text);
+    pub fn of(image: &Image<'_>) -> Self {
+        let (mut regions, broken) = unwind_tables(image);
         settle(&mut regions);
-        let named = symbols(text, &regions);
+        let named = symbols(image, &regions);
         regions.extend(named);
         settle(&mut regions);
-        let of_go = of_go(text, &regions);
+        let of_go = of_go(image, &regions);
         regions.extend(of_go);
         settle(&mut regions);
-        dispute_data(text, &mut regions);
+        dispute_data(image, &mut regions);
         Self { regions, broken }
     }
 
     /// The region that `address` is in; none outside of the text.
-    pub fn region(&self, text: &Text<'_>, address: u64) -> Option<Region> {
+    pub fn region(&self, image: &Image<'_>, address: u64) -> Option<Region> {
         let next = self.regions.partition_point(|region| region.start <= address);
         let before = next.checked_sub(1).map(|at| self.regions[at]);
         if let Some(region) = before.filter(|region| region.contains(address)) {
             return Some(region);
         }
-        let section = text.code_at(address)?;
+        let section = image.code_at(address)?;
         let start = before.map_or(section.start, |region| region.end.max(section.start));
         let end = self.regions.get(next).map_or(section.end(), |region| region.start.min(section.end()));
         Some(Region { start, end, sure: false, disputed: false, lsda: None, unwound: false })
@@ -89,8 +89,8 @@ impl Functions {
 
     /// Whether unwind tables tell of more than half of the text. What they do not tell of is then something
     /// special: written by hand, or generated, and perhaps data to somebody.
-    pub fn mostly_unwound(&self, text: &Text<'_>) -> bool {
-        let code: u64 = text.code().map(|section| section.data.len() as u64).sum();
+    pub fn mostly_unwound(&self, image: &Image<'_>) -> bool {
+        let code: u64 = image.code().map(|section| section.data.len() as u64).sum();
         let told = self.regions.iter().filter(|region| region.unwound);
         told.map(|region| region.end - region.start).sum::<u64>() > code / 2
     }
@@ -120,18 +120,18 @@ fn settle(regions: &mut Vec<Region>) {
 }
 
 /// The region of `len` bytes at `start`, if it is within one executable section.
-fn region(text: &Text<'_>, start: u64, len: u64, lsda: Option<u64>) -> Option<Region> {
+fn region(image: &Image<'_>, start: u64, len: u64, lsda: Option<u64>) -> Option<Region> {
     let end = start.checked_add(len)?;
-    let inside = text.code_at(start).is_some_and(|section| end <= section.end());
+    let inside = image.code_at(start).is_some_and(|section| end <= section.end());
     (inside && len != 0).then_some(Region { start, end, sure: true, disputed: false, lsda, unwound: false })
 }
 
-fn unwind_tables(text: &Text<'_>) -> (Vec<Region>, bool) {
+fn unwind_tables(image: &Image<'_>) -> (Vec<Region>, bool) {
     let mut regions = Vec::new();
-    let Some(section) = text.file.section_by_name(".eh_frame") else { return (regions, false) };
+    let Some(section) = image.file.section_by_name(".eh_frame") else { return (regions, false) };
     let Ok(data) = section.data() else { return (regions, true) };
     let mut bases = BaseAddresses::default().set_eh_frame(section.address());
-    if let Some(code) = text.file.section_by_name(".text") {
+    if let Some(code) = image.file.section_by_name(".text") {
         bases = bases.set_text(code.address());
     }
     let frames = EhFrame::new(data, LittleEndian);
@@ -163,14 +163,14 @@ fn unwind_tables(text: &Text<'_>) -> (Vec<Region>, bool) {
         // address. That byte may be the last of another instruction.
         let early = u64::from(function.is_signal_trampoline());
         let (start, len) = (function.initial_address(), function.len());
-        let region = region(text, start.saturating_add(early), len.saturating_sub(early), lsda);
+        let region = region(image, start.saturating_add(early), len.saturating_sub(early), lsda);
         regions.extend(region.map(|region| Region { unwound: true, ..region }));
     }
 }
 
 /// A function that has data in it by the symbols' word cannot be decoded from its start.
-fn dispute_data(text: &Text<'_>, regions: &mut [Region]) {
-    for symbol in text.file.symbols().chain(text.file.dynamic_symbols()) {
+fn dispute_data(image: &Image<'_>, regions: &mut [Region]) {
+    for symbol in image.file.symbols().chain(image.file.dynamic_symbols()) {
         if symbol.kind() == SymbolKind::Data
             && let Some(at) =
                 regions.partition_point(|region| region.start <= symbol.address()).checked_sub(1)
@@ -183,11 +183,11 @@ fn dispute_data(text: &Text<'_>, regions: &mut [Region]) {
 
 /// What symbols know and unwind tables do not: whole functions, and the rest of functions whose unwinding is
 /// described in part (`clone`: its child has nobody to return to).
-fn symbols(text: &Text<'_>, known: &[Region]) -> Vec<Region> {
+fn symbols(image: &Image<'_>, known: &[Region]) -> Vec<Region> {
     let mut found = Vec::new();
-    let all = text.file.symbols().chain(text.file.dynamic_symbols());
+    let all = image.file.symbols().chain(image.file.dynamic_symbols());
     for symbol in all.filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() != 0) {
-        let Some(whole) = region(text, symbol.address(), symbol.size(), None) else { continue };
+        let Some(whole) = region(image, symbol.address(), symbol.size(), None) else { continue };
         let first = known.partition_point(|region| region.end <= whole.start);
         let inside: Vec<&Region> =
             known[first..].iter().take_while(|region| region.start < whole.end).collect();
@@ -209,21 +209,21 @@ fn symbols(text: &Text<'_>, known: &[Region]) -> Vec<Region> {
 }
 
 /// What Go's table knows and nothing else does.
-fn of_go(text: &Text<'_>, known: &[Region]) -> Vec<Region> {
+fn of_go(image: &Image<'_>, known: &[Region]) -> Vec<Region> {
     let is_new = |whole: &Region| {
         let first = known.partition_point(|region| region.end <= whole.start);
         known.get(first).is_none_or(|region| region.start >= whole.end)
     };
-    let all = go::functions(text).into_iter();
-    all.filter_map(|(start, end)| region(text, start, end - start, None)).filter(is_new).collect()
+    let all = go::functions(image).into_iter();
+    all.filter_map(|(start, end)| region(image, start, end - start, None)).filter(is_new).collect()
 }
 
 /// Where exceptions that pass through the function at `start` land, from its table at `lsda` (the format is
 /// that of all C++ compilers on ELF: where pads count from, types, then a list of calls). `None` if it cannot
 /// be read.
-pub(crate) fn landing_pads(text: &Text<'_>, start: u64, lsda: u64) -> Option<Vec<u64>> {
+pub(crate) fn landing_pads(image: &Image<'_>, start: u64, lsda: u64) -> Option<Vec<u64>> {
     const OMITTED: u8 = 0xff;
-    let mut table = Table { at: lsda, rest: text.bytes_from(lsda)? };
+    let mut table = Table { at: lsda, rest: image.bytes_from(lsda)? };
     let base = match table.byte()? {
         OMITTED => start,
         encoding => table.value(encoding)?,
@@ -301,6 +301,7 @@ impl Table<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::Analysis;
 
     /// Landing pads of a real C++ library: all can be read, and each is an instruction of its function (or of
     /// the part of it that lies elsewhere).
@@ -313,7 +314,7 @@ mod tests {
             eprintln!("not run: there is no libstdc++ on this machine");
             return;
         };
-        let text = Text::parse(&bytes).expect("a library");
+        let text = Analysis::new(Image::parse(&bytes).expect("a library"));
         let mut count = 0;
         for region in text.functions().lsdas() {
             let pads = landing_pads(&text, region.start, region.lsda.expect("one")).expect("readable");

@@ -7,7 +7,7 @@
 
 use object::{Object as _, ObjectSection as _};
 
-use crate::text::{Section, Text};
+use crate::image::{Image, Section};
 
 /// How the table begins: its version, two zeros, the unit of addresses in instructions, bytes of a pointer.
 const HEADS: [[u8; 8]; 2] = [[0xf0, 0xff, 0xff, 0xff, 0, 0, 1, 8], [0xf1, 0xff, 0xff, 0xff, 0, 0, 1, 8]];
@@ -27,11 +27,11 @@ const ALIGNMENT: usize = 16;
 const SAMPLE: usize = 64;
 
 /// Begin and end of each function, in order. None for what is no Go program.
-pub(crate) fn functions(text: &Text<'_>) -> Vec<(u64, u64)> {
+pub(crate) fn functions(image: &Image<'_>) -> Vec<(u64, u64)> {
     let names = [".gopclntab", ".data.rel.ro.gopclntab"];
-    let table = names.iter().find_map(|name| text.file.section_by_name(name)?.data().ok());
-    let begin = text.file.section_by_name(".text").map(|section| section.address());
-    let section = begin.and_then(|begin| text.code_at(begin));
+    let table = names.iter().find_map(|name| image.file.section_by_name(name)?.data().ok());
+    let begin = image.file.section_by_name(".text").map(|section| section.address());
+    let section = begin.and_then(|begin| image.code_at(begin));
     let (Some(table), Some(section)) = (table, section) else { return Vec::new() };
     read(table, section).unwrap_or_default()
 }

@@ -20,7 +20,7 @@
 
 use crate::{
     key::Key,
-    run::{Reason, Run, SiteKind},
+    run::{Reason, Run, SiteKind, clock_fault, is_sought},
 };
 
 /// Bytes of a record.
@@ -142,7 +142,7 @@ pub(crate) fn decode(key: &Key, record: &[u8; RECORD]) -> Option<Learned> {
         }
         3 => {
             let kind = SiteKind::ALL.into_iter().find(|kind| *kind as u8 == record[1])?;
-            let has_fault = crate::clock::clock_fault(kind).is_some() || crate::chance::is_sought(kind);
+            let has_fault = clock_fault(kind).is_some() || is_sought(kind);
             has_fault.then_some(Learned::Clock { site, kind })
         }
         4 => Some(Learned::Inside { site }),

@@ -125,6 +125,28 @@ impl SiteKind {
     }
 }
 
+/// Does it ask the processor for what no recording can know, and what nothing can make a fault?
+#[must_use]
+pub fn is_chance(kind: SiteKind) -> bool {
+    matches!(kind, SiteKind::Rdrand | SiteKind::Rdseed | SiteKind::Rdpid | SiteKind::Xbegin)
+}
+
+/// Is it one that can be told for sure by [`crate::Text::chance_at`]?
+pub(crate) fn is_sought(kind: SiteKind) -> bool {
+    is_chance(kind) || kind == SiteKind::Cpuid
+}
+
+/// `hlt`, and `nop`s up to the length of the instruction whose place it takes: a general protection fault for
+/// a program, as `rdtsc` is where it is not allowed. None for other instructions.
+#[must_use]
+pub fn clock_fault(kind: SiteKind) -> Option<&'static [u8]> {
+    match kind {
+        SiteKind::Rdtsc => Some(&[0xf4, 0x90]),
+        SiteKind::Rdtscp => Some(&[0xf4, 0x90, 0x90]),
+        _ => None,
+    }
+}
+
 /// Why a site is left alone. The discriminants are stored in the cache: never reuse one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, thiserror::Error)]
 #[repr(u8)]

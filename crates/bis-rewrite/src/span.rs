@@ -14,7 +14,7 @@
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 
 use crate::{
-    choose::{falls_through, movable_for_a_while as movable},
+    movable::{falls_through, movable_for_a_while as movable},
     run::{JUMP, Run},
 };
 

@@ -11,9 +11,9 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use iced_x86::{Decoder, DecoderOptions, Instruction};
+use iced_x86::Instruction;
 
-use crate::{functions::Region, tables, text::Text};
+use crate::{functions::Region, listing::Listing, tables, targets::Targets};
 
 /// One mark for so many bytes.
 const BLOCK: u64 = 4096;
@@ -30,7 +30,7 @@ pub(crate) struct Stretches(Mutex<Vec<Arc<Stretch>>>);
 
 impl Stretches {
     /// What is known of the region, if it is such a stretch.
-    pub fn of(&self, text: &Text<'_>, region: &Region) -> Option<Arc<Stretch>> {
+    pub fn of(&self, listing: &Listing<'_>, region: &Region) -> Option<Arc<Stretch>> {
         if region.sure || region.len() <= WHOLE_MAX {
             return None;
         }
@@ -38,7 +38,7 @@ impl Stretches {
         if let Some(stretch) = known.iter().find(|stretch| stretch.region == *region) {
             return Some(stretch.clone());
         }
-        let stretch = Arc::new(Stretch::of(text, *region));
+        let stretch = Arc::new(Stretch::of(listing, *region));
         known.push(stretch.clone());
         Some(stretch)
     }
@@ -55,9 +55,9 @@ pub(crate) struct Stretch {
 }
 
 impl Stretch {
-    fn of(text: &Text<'_>, region: Region) -> Self {
+    fn of(listing: &Listing<'_>, region: Region) -> Self {
         let (mut marks, mut operands): (Vec<u64>, Vec<u64>) = (Vec::new(), Vec::new());
-        for it in instructions(text, region.start, &region) {
+        for it in listing.instructions(region.start, &region) {
             if marks.last().is_none_or(|last| last / BLOCK != it.ip() / BLOCK) {
                 marks.push(it.ip());
             }
@@ -65,18 +65,18 @@ impl Stretch {
                 operands.push(it.memory_displacement64());
             }
         }
-        text.worked(region.len());
+        listing.worked(region.len());
         operands.sort_unstable();
         operands.dedup();
         Self { region, marks, operands, understood: OnceLock::new() }
     }
 
     /// The instructions from somewhere before an address to some bytes behind it.
-    pub fn around(&self, text: &Text<'_>, address: u64) -> Vec<Instruction> {
+    pub fn around(&self, listing: &Listing<'_>, address: u64) -> Vec<Instruction> {
         let before = self.marks.partition_point(|mark| *mark <= address);
         let Some(from) = before.checked_sub(1).map(|at| self.marks[at]) else { return Vec::new() };
-        text.worked(BLOCK);
-        instructions(text, from, &self.region).take_while(|it| it.ip() < address + AHEAD).collect()
+        listing.worked(BLOCK);
+        listing.instructions(from, &self.region).take_while(|it| it.ip() < address + AHEAD).collect()
     }
 
     /// Whether an operand of one of its instructions names an address of `from..to`.
@@ -86,22 +86,10 @@ impl Stretch {
     }
 
     /// Whether all computed jumps in it are understood.
-    pub fn understood(&self, text: &Text<'_>) -> bool {
+    pub fn understood(&self, listing: &Listing<'_>, targets: &Targets) -> bool {
         *self.understood.get_or_init(|| {
-            text.worked(2 * self.region.len());
-            tables::understood_in(text, &self.region)
+            listing.worked(2 * self.region.len());
+            tables::understood_in(listing, targets, &self.region)
         })
     }
-}
-
-/// The instructions of a region from here on, one after the other; invalid ones as such.
-pub(crate) fn instructions<'t>(
-    text: &'t Text<'_>,
-    from: u64,
-    region: &Region,
-) -> impl Iterator<Item = Instruction> + 't {
-    let bytes = text.bytes_from(from).unwrap_or_default();
-    let len = usize::try_from(region.end - from).unwrap_or(usize::MAX).min(bytes.len());
-    let mut decoder = Decoder::with_ip(64, &bytes[..len], from, DecoderOptions::NONE);
-    std::iter::from_fn(move || decoder.can_decode().then(|| decoder.decode()))
 }

@@ -13,7 +13,7 @@ use iced_x86::{
     FlowControl, Instruction, InstructionInfoFactory, MemorySize, Mnemonic, OpAccess, OpKind, Register,
 };
 
-use crate::{functions::Region, stretch, targets::Targets, text::Text};
+use crate::{functions::Region, listing::Listing, targets::Targets};
 
 /// How many instructions before a jump its table is looked for.
 const LOOK_BACK: usize = 24;
@@ -22,7 +22,7 @@ const LOOK_BACK: usize = 24;
 const BASE_BACK: usize = 1 << 14;
 
 /// Whether every computed jump of a function is understood. `instructions` are all of the function's.
-pub(crate) fn understood(text: &Text<'_>, instructions: &[Instruction]) -> bool {
+pub(crate) fn understood(targets: &Targets, instructions: &[Instruction]) -> bool {
     let landed = OnceCell::new();
     let landings = || {
         let mut landed: Vec<u64> = instructions.iter().map(Instruction::near_branch_target).collect();
@@ -30,13 +30,13 @@ pub(crate) fn understood(text: &Text<'_>, instructions: &[Instruction]) -> bool 
         landed
     };
     let lands = |ip: u64| landed.get_or_init(landings).binary_search(&ip).is_ok();
-    Jumps { targets: text.targets(), instructions, lands: &lands }.all_known()
+    Jumps { targets, instructions, lands: &lands }.all_known()
 }
 
 /// The same, for text of which nobody wants to have all instructions at once: the answer needs those before a
 /// jump, and of all others where they lead and what they write.
-pub(crate) fn understood_in(text: &Text<'_>, region: &Region) -> bool {
-    let all = || stretch::instructions(text, region.start, region);
+pub(crate) fn understood_in(listing: &Listing<'_>, targets: &Targets, region: &Region) -> bool {
+    let all = || listing.instructions(region.start, region);
     let landed = OnceCell::new();
     let landings = || {
         let mut landed = vec![0_u64; (region.len() / 64 + 1) as usize];
@@ -60,7 +60,7 @@ pub(crate) fn understood_in(text: &Text<'_>, region: &Region) -> bool {
         }
         row.push(it);
         if is_computed(&it) {
-            let jumps = Jumps { targets: text.targets(), instructions: &row, lands: &lands };
+            let jumps = Jumps { targets, instructions: &row, lands: &lands };
             if !jumps.is_known(row.len() - 1, &mut is_pointer, &mut info) {
                 return false;
             }
@@ -430,6 +430,7 @@ fn is_load(it: &Instruction, x: Register, base: Register) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{analysis::Analysis, image::Image};
 
     /// Both ways to ask agree, for all functions of a real library and for all the text between them.
     #[test]
@@ -438,15 +439,15 @@ mod tests {
             eprintln!("not run: there is no libc here");
             return;
         };
-        let text = Text::parse(&bytes).expect("a library");
+        let text = Analysis::new(Image::parse(&bytes).expect("a library"));
         let mut counts = [0, 0];
         for region in text.functions().all() {
             let instructions = text.decode(region);
             if !instructions.iter().any(is_computed) {
                 continue;
             }
-            let whole = understood(&text, &instructions);
-            assert_eq!(understood_in(&text, region), whole, "{region:?}");
+            let whole = understood(text.targets(), &instructions);
+            assert_eq!(understood_in(&text, text.targets(), region), whole, "{region:?}");
             counts[usize::from(whole)] += 1;
         }
         assert!(counts[0] > 0 && counts[1] > 10, "{counts:?}");

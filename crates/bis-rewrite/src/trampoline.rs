@@ -11,7 +11,7 @@
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
 
 use crate::{
-    choose::movable,
+    movable::movable,
     run::{Entry, Error, JUMP, Run, SiteKind},
 };
 

@@ -1,11 +1,12 @@
 //! A task's memory, through `/proc/PID/mem`: reads and writes what the page tables allow and, as a debugger
 //! does, private pages that the program itself may not write.
 
-use crate::proc;
 use std::{
     fs::{File, OpenOptions},
     io,
+    ops::Range,
     os::unix::fs::FileExt,
+    sync::OnceLock,
 };
 
 use bis_trace::{
@@ -13,7 +14,10 @@ use bis_trace::{
     types::{Addr, PAGE, Tid},
 };
 
-use crate::error::{Result, TraceeError};
+use crate::{
+    error::{Result, TraceeError},
+    proc, sys,
+};
 
 /// What fails where the kernel does not show us a task's memory.
 pub const OPEN: &str = "open the memory";
@@ -22,6 +26,17 @@ pub const OPEN: &str = "open the memory";
 #[derive(Debug)]
 pub struct Memory {
     file: File,
+    /// Where the kernel can be asked for single mappings, once that was tried.
+    maps: OnceLock<Option<File>>,
+}
+
+/// May the program write a range of its memory, by what it has mapped there?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Writable {
+    Yes,
+    No,
+    /// The kernel does not tell (before Linux 6.11), or it is a file, which may end before its mapping does.
+    Unknown,
 }
 
 /// So many small writes to one page are worth a read of what lies between.
@@ -43,7 +58,7 @@ impl Memory {
     pub fn open(tid: Tid) -> Result<Memory> {
         let file = OpenOptions::new().read(true).write(true).open(proc::path(tid, "mem"));
         let file = file.map_err(|source| TraceeError::Os { what: OPEN, tid, source })?;
-        Ok(Memory { file })
+        Ok(Memory { file, maps: OnceLock::new() })
     }
 
     /// Fills `buf` from `addr`.
@@ -125,6 +140,38 @@ impl Memory {
         self.file.write_all_at(data, addr.0).map_err(|source| TraceeError::Memory { addr, len, source })
     }
 
+    /// Writes as far as the program itself may write there: how many bytes. `tid` is one of its tasks. Where the
+    /// kernel does not let us ask (a process that is not dumpable), as [`Memory::write`].
+    ///
+    /// # Errors
+    /// If the task is gone.
+    pub fn write_as_program(&self, tid: Tid, addr: Addr, data: &[u8]) -> Result<usize> {
+        match sys::write_where_allowed(tid, addr, data) {
+            Ok(done) => Ok(done),
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Err(TraceeError::Died(tid)),
+            Err(_) => self.write(addr, data).map(|()| data.len()),
+        }
+    }
+
+    /// May the program write all of a range? `tid` is one of its tasks.
+    pub fn is_writable(&self, tid: Tid, range: Range<Addr>) -> Writable {
+        let open = || File::open(proc::path(tid, "maps")).ok();
+        let Some(maps) = self.maps.get_or_init(open) else { return Writable::Unknown };
+        let (mut at, mut found) = (range.start, Writable::Yes);
+        while at < range.end {
+            match sys::mapping_at(maps, at) {
+                Ok(mapping) if !mapping.is_writable => return Writable::No,
+                Ok(mapping) => {
+                    found = if mapping.is_of_file { Writable::Unknown } else { found };
+                    at = mapping.end;
+                }
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Writable::No,
+                Err(_) => return Writable::Unknown,
+            }
+        }
+        found
+    }
+
     /// Makes all of these writes, in order. Many small ones that follow each other on one page, as those of
     /// patched text do, are made as one, with what lies between them as it is: the kernel looks a page up for
     /// each, which takes longer than to read the page. So nobody else may write there meanwhile.
@@ -184,6 +231,26 @@ mod tests {
         let gone = [memory.read_u64(Addr(8)).unwrap_err(), memory.write(Addr(8), &[1]).unwrap_err()];
         assert!(not_mapped.iter().all(|error| !error.is_without_memory()), "{not_mapped:?}");
         assert!(gone.iter().all(TraceeError::is_without_memory), "{gone:?}");
+    }
+
+    #[test]
+    fn a_range_is_writable_where_all_of_it_is_mapped_so() {
+        let me = crate::ours::thread_id();
+        let memory = Memory::open(me).unwrap();
+        let asked = |at: *const u8, len: u64| {
+            let start = Addr(at as u64);
+            memory.is_writable(me, start..start + len)
+        };
+        let heap = vec![1u8; 1 << 20].leak();
+        if asked(heap.as_ptr(), 1) == Writable::Unknown {
+            // A kernel that does not tell: then it tells of nothing.
+            assert_eq!(asked(b"text".as_ptr(), 1), Writable::Unknown);
+            return;
+        }
+        assert_eq!(asked(heap.as_ptr(), 1 << 20), Writable::Yes);
+        assert_eq!(asked(b"text".as_ptr(), 1), Writable::No);
+        assert_eq!(asked(std::ptr::without_provenance(8), 8), Writable::No);
+        assert_eq!(asked(heap.as_ptr(), 1 << 46), Writable::No);
     }
 
     #[test]

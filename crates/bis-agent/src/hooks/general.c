@@ -154,8 +154,9 @@ static u64 would_wait(struct entry *e, u64 fd, u64 events) {
   u64 args[6] = {POLLFD, 1, 0, 0, 0, 0};
   i64 ready = hooks_make(args, __NR_poll);
   S->phase = 1;
-  // Errors are the call's own business, and come at once.
-  u64 waits = pick(is_left_early(e) | is(e->head & ASKED), (u64)(ready == 0) | (u64)(ready == BAILED));
+  // Errors are the call's own business, and come at once; `poll` takes no notice of a negative descriptor.
+  u64 negative = (u32)fd >> 31;
+  u64 waits = pick(is_left_early(e) | is(e->head & ASKED), ((u64)(ready == 0) & ~negative) | (u64)(ready == BAILED));
   e->head |= ASKED & -waits;
   if (!waits) return 0;
   waits = !is_nonblocking(e, fd);

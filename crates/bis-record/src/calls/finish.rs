@@ -6,7 +6,7 @@ use bis_trace::{
     types::{EventSeq, Registers, Tid},
 };
 
-use super::{Exit, table::learned};
+use super::{Exit, results::ignores_lost_time, table::learned};
 use crate::{
     domain::Domain,
     error::Result,
@@ -131,7 +131,8 @@ impl Task {
 impl Recorder<'_> {
     /// What the kernel has done in a call that came back with these registers.
     fn outcome(&mut self, tid: Tid, call: &mut InCall, raw: &Registers) -> Result<Outcome> {
-        let (clones, writes) = self.results(tid, call, raw.result())?;
+        let mut brought = self.results(tid, call, raw.result())?;
+        let (clones, writes) = brought.take();
         let mut outcome = Outcome { clones, writes, regs: *raw, ..Outcome::default() };
         (outcome.effects, outcome.ours) = (std::mem::take(&mut call.effects), call.ours.take());
         outcome.writes.append(&mut call.writes);
@@ -141,6 +142,10 @@ impl Recorder<'_> {
         if call.places.is_some() || call.shortened {
             let [rdi, rsi, rdx, r10, r8, r9] = call.entry.args();
             outcome.regs = Registers { rdi, rsi, rdx, r10, r8, r9, ..*raw };
+        }
+        // The kernel would have found that itself.
+        if brought.lost && !ignores_lost_time(call.nr) {
+            outcome.regs.rax = (-i64::from(libc::EFAULT)).cast_unsigned();
         }
         Ok(outcome)
     }

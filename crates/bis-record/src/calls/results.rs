@@ -17,9 +17,13 @@ use std::{fs, mem};
 use bis_syscalls::{Call, Output, Plan};
 use bis_trace::{
     event::{Cloned, Effect, EventKind, MemWrite, Outcome},
-    types::{Addr, Fd, Tid},
+    types::{Addr, Fd, PAGE, Tid},
 };
-use bis_tracee::{Memory, maps, proc};
+use bis_tracee::{
+    Memory, Writable,
+    maps::{self, Mapping},
+    proc,
+};
 
 use crate::{
     calls::{
@@ -49,7 +53,7 @@ pub fn reads_much_of_a_file(tid: Tid, call: &Call, plan: &Plan) -> bool {
 
 /// What of a call's results has been brought to where the program expects it, and is in no event yet.
 #[derive(Default)]
-struct Brought {
+pub struct Brought {
     /// What is cloned of the result, if anything is.
     clones: Option<Run>,
     /// How far that is, in the result, bytes.
@@ -58,6 +62,9 @@ struct Brought {
     writes: Vec<MemWrite>,
     /// How many bytes the writes hold.
     held: u64,
+    /// Something had no place to go: the program may not write there (any longer, or the kernel could not be
+    /// asked before).
+    pub lost: bool,
 }
 
 impl Brought {
@@ -69,7 +76,7 @@ impl Brought {
     }
 
     /// What belongs into one event.
-    fn take(&mut self) -> (Vec<Cloned>, Vec<MemWrite>) {
+    pub fn take(&mut self) -> (Vec<Cloned>, Vec<MemWrite>) {
         self.held = 0;
         (mem::take(&mut self.cloned), mem::take(&mut self.writes))
     }
@@ -78,13 +85,9 @@ impl Brought {
 impl Recorder<'_> {
     /// Copies what the call wrote to where the program expects it, and returns what belongs into the call's
     /// event. What is more than one event should hold has events of its own then.
-    pub fn results(
-        &mut self,
-        tid: Tid,
-        call: &mut InCall,
-        result: i64,
-    ) -> Result<(Vec<Cloned>, Vec<MemWrite>)> {
-        let mut outputs = call.plan.outputs(result, &|piece| call.place(piece).0, &Reader(&self.memory));
+    pub fn results(&mut self, tid: Tid, call: &mut InCall, result: i64) -> Result<Brought> {
+        let outputs = call.plan.outputs(result, &|piece| call.place(piece).0, &Reader(&self.memory));
+        let mut outputs = self.without_refused(tid, call, result, outputs);
         let clones = self.clone_result(tid, call, &outputs, result)?;
         if clones.is_none() {
             outputs.extend(torn(&self.memory, tid, call, result));
@@ -98,6 +101,7 @@ impl Recorder<'_> {
                     self.write_early(tid, call, Outcome { clones, writes, ..Outcome::default() })?;
                 }
                 match self.bring_part(
+                    tid,
                     call,
                     &mut brought,
                     Output { piece, offset: offset + done, len: len - done },
@@ -107,7 +111,7 @@ impl Recorder<'_> {
                 }
             }
         }
-        Ok(brought.take())
+        Ok(brought)
     }
 
     /// Writes what the call has changed so far, if it is as much as one event should hold: what the caller
@@ -173,7 +177,13 @@ impl Process {
 impl Crew {
     /// Brings the first part of an output to where the program expects it. How long that was; none: the rest
     /// of it is not there.
-    fn bring_part(&self, call: &InCall, brought: &mut Brought, output: Output) -> Result<Option<u64>> {
+    fn bring_part(
+        &self,
+        tid: Tid,
+        call: &InCall,
+        brought: &mut Brought,
+        output: Output,
+    ) -> Result<Option<u64>> {
         let Output { piece, offset, len } = output;
         let (home, at) = (call.home(piece), call.place(piece));
         let (len, may_be_cloned) = brought.part(len);
@@ -187,19 +197,24 @@ impl Crew {
             _ => None,
         };
         brought.position += len;
-        if let Some(cloned) = cloned {
+        if let Some(cloned) = cloned
+            && (at == home || self.memory.write_as_program(tid, home + offset, &data)? == data.len())
+        {
             brought.cloned.push(cloned);
-            if at != home {
-                self.memory.write(home + offset, &data)?;
-            }
             return Ok(Some(len));
         }
         brought.held += len;
         match call.places.as_deref() {
             Some(places) if at != home => {
-                for (offset, data) in places[piece].changes(offset, data) {
-                    self.memory.write(home + offset, &data)?;
+                for (offset, mut data) in places[piece].changes(offset, data) {
+                    let done = self.memory.write_as_program(tid, home + offset, &data)?;
+                    let is_lost = done < data.len();
+                    data.truncate(done);
                     brought.writes.push(MemWrite { addr: home + offset, data });
+                    if is_lost {
+                        brought.lost = true;
+                        return Ok(None);
+                    }
                 }
             }
             _ => brought.writes.push(MemWrite { addr: home + offset, data }),
@@ -208,15 +223,76 @@ impl Crew {
     }
 }
 
-/// What a call that failed where memory ends may have written before.
-fn torn(memory: &Memory, tid: Tid, call: &InCall, result: i64) -> Vec<Output> {
-    let mut mappings = None;
-    let mut is_writable = |page: u64| {
-        let mappings = mappings.get_or_insert_with(|| maps::read(tid).unwrap_or_default());
+/// These give no error where what is left of the time has no place to go (`poll_select_finish`).
+pub fn ignores_lost_time(nr: u64) -> bool {
+    [libc::SYS_select, libc::SYS_pselect6, libc::SYS_ppoll].contains(&nr.cast_signed())
+}
+
+const EFAULT: i64 = -(libc::EFAULT as i64);
+
+/// A task's memory, page by page, as its mappings tell it.
+struct Pages {
+    tid: Tid,
+    mappings: Option<Vec<Mapping>>,
+}
+
+impl Pages {
+    fn of(tid: Tid) -> Pages {
+        Pages { tid, mappings: None }
+    }
+
+    fn is_writable(&mut self, page: u64) -> bool {
+        let mappings = self.mappings.get_or_insert_with(|| maps::read(self.tid).unwrap_or_default());
         mappings
             .iter()
             .any(|mapping| (mapping.start..mapping.end).contains(&Addr(page)) && mapping.prot & WRITE != 0)
-    };
+    }
+
+    /// The parts of an output, whose piece is at `home`, that the program may write.
+    fn writable_parts(&mut self, home: Addr, output: Output) -> Vec<Output> {
+        let mut parts: Vec<Output> = Vec::new();
+        let (mut at, end) = (output.offset, output.offset.saturating_add(output.len));
+        while at < end {
+            let addr = home.saturating_add(at).0;
+            let next = end.min(at.saturating_add(PAGE - addr % PAGE));
+            if self.is_writable(addr - addr % PAGE) {
+                match parts.last_mut().filter(|part| part.offset + part.len == at) {
+                    Some(part) => part.len += next - at,
+                    None => parts.push(Output { piece: output.piece, offset: at, len: next - at }),
+                }
+            }
+            at = next;
+        }
+        parts
+    }
+}
+
+impl Crew {
+    /// The outputs without what the kernel could not write, where the program's memory is not writable: replay
+    /// could not either, if it is shared.
+    fn without_refused(&self, tid: Tid, call: &InCall, result: i64, outputs: Vec<Output>) -> Vec<Output> {
+        let (failed, mut pages) = (result == EFAULT, Pages::of(tid));
+        if !failed && !ignores_lost_time(call.nr) {
+            return outputs;
+        }
+        let parts = |output: Output| {
+            let home = call.home(output.piece);
+            let range = home.saturating_add(output.offset)..home.saturating_add(output.offset + output.len);
+            let is_kept = call.place(output.piece) != home
+                || match self.memory.is_writable(tid, range) {
+                    Writable::Yes => true,
+                    Writable::No => false,
+                    Writable::Unknown => !failed,
+                };
+            if is_kept { vec![output] } else { pages.writable_parts(home, output) }
+        };
+        outputs.into_iter().flat_map(parts).collect()
+    }
+}
+
+/// What a call that failed where memory ends may have written before.
+fn torn(memory: &Memory, tid: Tid, call: &InCall, result: i64) -> Vec<Output> {
+    let mut pages = Pages::of(tid);
     let reader = Reader(memory);
-    call.plan.torn(result, &|piece| call.place(piece).0, &reader, &mut is_writable)
+    call.plan.torn(result, &|piece| call.place(piece).0, &reader, &mut |page| pages.is_writable(page))
 }

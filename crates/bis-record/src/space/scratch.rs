@@ -9,7 +9,7 @@ use std::{collections::HashMap, ops::Range};
 use bis_agent::{SCRATCH_BASE, SCRATCH_END};
 use bis_syscalls::{Dir, Plan, Slot};
 use bis_trace::types::{Addr, PAGE, Registers, Tid};
-use bis_tracee::{Memory, Stopped, address_limit, remote::Remote};
+use bis_tracee::{Memory, Stopped, Writable, address_limit, remote::Remote};
 
 use crate::error::Result;
 
@@ -189,10 +189,12 @@ impl Place {
 }
 
 /// Puts the pieces of a plan into a block: copies what the kernel reads, and patches the pointers. Returns
-/// the pieces' places and the registers to make the call with; none where a piece cannot be read.
+/// the pieces' places and the registers to make the call with. None where a piece cannot be read, or not be
+/// written: the call fails as it would have only where its buffers are the program's own.
 pub fn relocate(
     plan: &Plan,
     base: Addr,
+    tid: Tid,
     memory: &Memory,
     entry: &Registers,
 ) -> Option<(Vec<Place>, Registers)> {
@@ -205,8 +207,14 @@ pub fn relocate(
         }
         let len = usize::try_from(piece.len).ok()?;
         at = place_at(at, Addr(piece.home), piece.len);
-        // An output buffer is read too: one that is not there must make the call fail as it would have.
-        let content = memory.read_vec(Addr(piece.home), len).ok()?;
+        let home = Addr(piece.home)..Addr(piece.home.saturating_add(piece.len));
+        let writable = if piece.dir == Dir::In { Writable::Unknown } else { memory.is_writable(tid, home) };
+        let content = match writable {
+            Writable::No => return None,
+            Writable::Yes if piece.dir == Dir::Out => Vec::new(),
+            // An output buffer is read too, if nothing else tells whether it is there.
+            Writable::Yes | Writable::Unknown => memory.read_vec(Addr(piece.home), len).ok()?,
+        };
         if piece.dir != Dir::Out {
             memory.write(at, &content).ok()?;
         }

@@ -12,9 +12,9 @@ use super::{
 };
 use crate::{
     SiteKind,
-    choose::{falls_through, movable},
+    analysis::Analysis,
+    movable::{falls_through, movable},
     run::Error,
-    text::Text,
     trampoline::{Builder, Hook},
 };
 
@@ -22,7 +22,7 @@ use crate::{
 const JUMP: usize = 5;
 
 pub(super) struct Emitter<'t, 'a> {
-    pub text: &'t Text<'a>,
+    pub text: &'t Analysis<'a>,
     pub out: Builder,
     pub words: Words,
     /// Where rcx is kept for hooks that want it.

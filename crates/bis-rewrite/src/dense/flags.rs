@@ -8,7 +8,7 @@
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, RflagsBits};
 
 use super::survey::Survey;
-use crate::text::Text;
+use crate::analysis::Analysis;
 
 const CHANGED: u32 =
     RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::PF | RflagsBits::CF;
@@ -20,7 +20,7 @@ const LOOK: usize = 40;
 const WAYS: usize = 12;
 
 /// Whether a count right before `target` may change the flags. `called`: a call leads there.
-pub(super) fn dead(text: &Text<'_>, survey: &Survey, target: u64, called: bool) -> bool {
+pub(super) fn dead(text: &Analysis<'_>, survey: &Survey, target: u64, called: bool) -> bool {
     let mut look = LOOK;
     let mut ways = vec![(target, CHANGED, called)];
     let mut followed = 0;

@@ -377,13 +377,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Text, bits::Bits};
+    use crate::{bits::Bits, image::Image};
 
     /// A file without text, for an empty set of pointers.
     fn nothing_pointed() -> Bits {
         let path = std::env::current_exe().expect("this test");
         let bytes = std::fs::read(path).expect("readable");
-        Bits::new(&Text::parse(&bytes).expect("an ELF file"))
+        Bits::new(&Image::parse(&bytes).expect("an ELF file"))
     }
 
     /// The verdicts on a function of jumps of 6 bytes: (conditional, where to), or none for an instruction

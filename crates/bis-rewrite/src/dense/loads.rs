@@ -2,7 +2,7 @@
 
 use object::{LittleEndian, elf, read::elf::ProgramHeader as _};
 
-use crate::text::{Section, Text};
+use crate::{analysis::Analysis, image::Section};
 
 /// Bytes of a page.
 pub(super) const PAGE: u64 = 4096;
@@ -28,7 +28,7 @@ impl Load {
 pub(super) struct Loads(pub Vec<Load>);
 
 impl Loads {
-    pub fn of(text: &Text<'_>) -> Self {
+    pub fn of(text: &Analysis<'_>) -> Self {
         let len = text.file.data().len() as u64;
         let mut loads: Vec<Load> = text
             .file

@@ -9,7 +9,7 @@ use super::{
     runs::{Chooser, Row},
     survey::{Candidate, Survey, What},
 };
-use crate::{bits::Bits, run::Reason, text::Text};
+use crate::{analysis::Analysis, bits::Bits, run::Reason, text::Text};
 
 /// Bytes of text that give way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(super) enum Change {
 
 /// What is to be done to a file's text to make it count.
 pub struct DensePlan<'t, 'a> {
-    pub(super) text: &'t Text<'a>,
+    pub(super) text: &'t Analysis<'a>,
     pub(super) options: DenseOptions,
     pub(super) loads: Loads,
     /// By address.
@@ -44,12 +44,12 @@ impl<'a> Text<'a> {
     /// size alone (about 10 ms for each MiB).
     #[must_use]
     pub fn dense(&self, options: DenseOptions) -> DensePlan<'_, 'a> {
-        DensePlan::new(self, options)
+        DensePlan::new(&self.analysis, options)
     }
 }
 
 impl<'t, 'a> DensePlan<'t, 'a> {
-    fn new(text: &'t Text<'a>, options: DenseOptions) -> Self {
+    fn new(text: &'t Analysis<'a>, options: DenseOptions) -> Self {
         let loads = Loads::of(text);
         let mut survey = Survey::of(text, options, &loads);
         let closes = calls::closing(&survey.edges, text.functions().all().len());
@@ -245,7 +245,7 @@ impl Planner<'_, '_> {
 }
 
 /// The instructions of a run, from the file's bytes.
-pub(super) fn decode_run(text: &Text<'_>, patch: &Patch) -> Option<(Row, Vec<u8>)> {
+pub(super) fn decode_run(text: &Analysis<'_>, patch: &Patch) -> Option<(Row, Vec<u8>)> {
     let bytes = text.bytes_from(patch.start)?.get(..usize::from(patch.len))?;
     let mut row = Vec::new();
     let mut decoder = Decoder::with_ip(64, bytes, patch.start, DecoderOptions::NONE);

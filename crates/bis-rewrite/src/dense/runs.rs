@@ -8,11 +8,13 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKi
 
 use super::survey::{Candidate, Survey, What};
 use crate::{
+    analysis::Analysis,
     bits::Bits,
-    choose::{falls_through, is_sigreturn, movable},
+    choose::is_sigreturn,
     functions::Region,
+    image::Section,
+    movable::{falls_through, movable},
     run::{JUMP, Reason, Run},
-    text::{Section, Text},
 };
 
 /// The most instructions of a run before its candidate.
@@ -21,7 +23,7 @@ const BEFORE: usize = 4;
 const LONGEST: u64 = 15;
 
 pub(super) struct Chooser<'p, 'a> {
-    pub text: &'p Text<'a>,
+    pub text: &'p Analysis<'a>,
     pub survey: &'p Survey,
     /// Bytes that have been given away.
     pub taken: Bits,

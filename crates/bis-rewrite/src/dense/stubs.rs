@@ -11,7 +11,7 @@ use object::{
     read::elf::{Rela as _, SectionHeader as _},
 };
 
-use crate::text::Text;
+use crate::analysis::Analysis;
 
 /// Instructions of a stub up to its jump: there may be an `endbr64` before it.
 const LOOK: usize = 2;
@@ -20,7 +20,7 @@ const LOOK: usize = 2;
 pub(super) struct Stubs(Vec<(u64, u64)>);
 
 impl Stubs {
-    pub fn of(text: &Text<'_>) -> Self {
+    pub fn of(text: &Analysis<'_>) -> Self {
         let (endian, all) = (LittleEndian, text.file.data());
         let names = text.file.elf_dynamic_symbol_table();
         let mut slots = Vec::new();
@@ -43,7 +43,7 @@ impl Stubs {
     }
 
     /// Where the stub at `address` leads to, if that is in this file.
-    pub fn follow(&self, text: &Text<'_>, address: u64) -> Option<u64> {
+    pub fn follow(&self, text: &Analysis<'_>, address: u64) -> Option<u64> {
         let section = text.code_at(address).filter(|section| section.plt && !self.0.is_empty())?;
         let mut decoder = Decoder::with_ip(64, section.from(address)?, address, DecoderOptions::NONE);
         for _ in 0..LOOK {

@@ -15,12 +15,7 @@ use super::{
     stubs::Stubs,
 };
 use crate::{
-    bits::Bits,
-    functions::Region,
-    run::SiteKind,
-    scan,
-    tables::Jumps,
-    text::{Section, Text},
+    analysis::Analysis, bits::Bits, functions::Region, image::Section, run::SiteKind, scan, tables::Jumps,
 };
 
 /// What may have to be counted or hooked.
@@ -97,7 +92,7 @@ impl Lines {
 }
 
 impl Survey {
-    pub fn of(text: &Text<'_>, options: DenseOptions, loads: &Loads) -> Self {
+    pub fn of(text: &Analysis<'_>, options: DenseOptions, loads: &Loads) -> Self {
         let regions = text.functions().all();
         let starts = Bits::new(text);
         let lines = Lines::new(&starts, regions);
@@ -180,7 +175,7 @@ impl Survey {
 }
 
 struct Look<'t, 'a> {
-    text: &'t Text<'a>,
+    text: &'t Analysis<'a>,
     options: DenseOptions,
     stubs: Stubs,
     lines: Lines,

@@ -1,6 +1,6 @@
 //! The memory of other processes, by the kernel's calls that copy between processes.
 
-use std::{io, ptr};
+use std::{io, os::fd::AsRawFd, ptr};
 
 use bis_trace::types::{Addr, Tid};
 
@@ -61,6 +61,42 @@ pub fn write_where_allowed(tid: Tid, addr: Addr, bytes: &[u8]) -> io::Result<usi
         Err(_) if error.raw_os_error() == Some(libc::EFAULT) => Ok(0),
         Err(_) => Err(error),
     }
+}
+
+/// A mapping, as the kernel tells it by itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    pub start: Addr,
+    /// The first address after it.
+    pub end: Addr,
+    pub is_writable: bool,
+    pub is_of_file: bool,
+}
+
+/// The mapping that an address is in, of the address space whose `/proc/PID/maps` is given (PROCMAP_QUERY, from
+/// Linux 6.11 on).
+///
+/// # Errors
+/// ENOENT where nothing is mapped, ENOTTY where the kernel does not know the question.
+pub fn mapping_at(maps: &std::fs::File, addr: Addr) -> io::Result<Found> {
+    use linux_raw_sys::general::{procmap_query, procmap_query_flags as flag};
+    /// `_IOWR('f', 17, struct procmap_query)` (`include/uapi/linux/fs.h`).
+    const PROCMAP_QUERY: libc::c_ulong =
+        3 << 30 | (size_of::<procmap_query>() as libc::c_ulong) << 16 | 0x66 << 8 | 17;
+    // SAFETY: a struct of numbers alone, for which zeros are values.
+    let mut query: procmap_query = unsafe { std::mem::zeroed() };
+    (query.size, query.query_addr) = (size_of::<procmap_query>() as u64, addr.0);
+    // SAFETY: the kernel writes to the struct alone, whose size it is told; no room for names is given.
+    if unsafe { libc::ioctl(maps.as_raw_fd(), PROCMAP_QUERY, &raw mut query) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let has = |bit: flag| query.vma_flags & bit as u64 != 0;
+    Ok(Found {
+        start: Addr(query.vma_start),
+        end: Addr(query.vma_end),
+        is_writable: has(flag::PROCMAP_QUERY_VMA_WRITABLE),
+        is_of_file: query.inode != 0,
+    })
 }
 
 /// Do two tasks have one address space? Errors where the kernel has no kcmp, or one of them is gone.
