@@ -19,6 +19,7 @@ use bis_trace::{
     types::{Addr, Registers, Signal, Tid},
 };
 use bis_tracee::{Memory, Resume, siginfo::SigInfo};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::{
     calls::{
@@ -422,17 +423,31 @@ fn waits_for_futex(memory: &Memory, call: &Call) -> bool {
         && memory.read_u32(Addr(call.args[0])).is_ok_and(|value| value == call.u32(2))
 }
 
-/// Does this call sleep for a time from now on? The kernel's timer adds some 50 microseconds to the
-/// shortest one. (Go's runtime has a thread that does so all the time; until an absolute time, the call
-/// may be back at once.)
+/// Does this call sleep, for a time from now on or until one that is yet to come? The kernel's timer adds some
+/// 50 microseconds to the shortest sleep. (Go's runtime has a thread that sleeps all the time.)
 fn sleeps(memory: &Memory, call: &Call) -> bool {
-    let time = match call.nr.cast_signed() {
-        libc::SYS_nanosleep => call.args[0],
-        libc::SYS_clock_nanosleep if call.i32(1) & libc::TIMER_ABSTIME == 0 => call.args[2],
+    let (time, clock) = match call.nr.cast_signed() {
+        libc::SYS_nanosleep => (call.args[0], None),
+        libc::SYS_clock_nanosleep if call.i32(1) & libc::TIMER_ABSTIME == 0 => (call.args[2], None),
+        libc::SYS_clock_nanosleep => (call.args[2], Some(call.i32(0))),
         _ => return false,
     };
-    let mut bytes = [0; 16];
-    memory.read(Addr(time), &mut bytes).is_ok() && bytes != [0; 16]
+    let mut words = [0; 16];
+    if memory.read(Addr(time), &mut words).is_err() {
+        return false;
+    }
+    let [seconds, nanoseconds] =
+        [0, 8].map(|at| words[at..].first_chunk().map_or(0, |w| i64::from_le_bytes(*w)));
+    // With clocks that are the process's own, or of a namespace of time, this may be wrong, which costs a moment.
+    let clock = match clock {
+        None => return (seconds, nanoseconds) != (0, 0),
+        Some(libc::CLOCK_REALTIME) => ClockId::Realtime,
+        Some(libc::CLOCK_MONOTONIC) => ClockId::Monotonic,
+        Some(libc::CLOCK_BOOTTIME) => ClockId::Boottime,
+        Some(_) => return false,
+    };
+    let now = clock_gettime(clock);
+    (now.tv_sec, now.tv_nsec) < (seconds, nanoseconds)
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ use self::progress::Progress;
 pub use self::threads::Beginning;
 use crate::{
     Begins, Options,
-    calls::{Cloning, Looked},
+    calls::{Cloning, Looks},
     chaos::{self, Chaos},
     cores::Cores,
     error::Result,
@@ -87,8 +87,8 @@ pub struct Session {
     pub refused: Mutex<BTreeSet<u32>>,
     /// A mapping of Go's counters was refused, and is noted (`calls/compilers.rs`).
     pub counters_refused: AtomicBool,
-    /// How long it was looked who outside has what is mapped (`calls/outside.rs`).
-    pub looked: Looked,
+    /// For what it is to be looked who outside has it (`calls/outside.rs`).
+    pub looks: Looks,
     next_domain: AtomicU32,
     next_checkpoint: AtomicU64,
     /// Has a process of the recording a pid namespace of its own?
@@ -161,7 +161,7 @@ impl Session {
             shown: AtomicBool::new(false),
             refused: Mutex::default(),
             counters_refused: AtomicBool::new(false),
-            looked: Looked::default(),
+            looks: Looks::default(),
             next_domain: AtomicU32::new(1),
             next_checkpoint: AtomicU64::new(1),
             namespaces: AtomicBool::new(false),

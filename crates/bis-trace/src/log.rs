@@ -451,9 +451,37 @@ struct Disk {
     dir: PathBuf,
 }
 
+/// A disk may be full for a moment: another program's temporary files, or the recorded program's own. Who
+/// writes waits so long for room, and looks so often.
+const PATIENCE: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Writes all of it, and waits for a moment where there is no room.
+fn write_patiently(to: &mut dyn io::Write, mut bytes: &[u8], patience: Duration) -> io::Result<()> {
+    let mut full_since = None;
+    while !bytes.is_empty() {
+        match to.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                bytes = &bytes[written..];
+                full_since = None;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+                if full_since.get_or_insert_with(Instant::now).elapsed() >= patience {
+                    return Err(error);
+                }
+                thread::sleep(LOOK_EVERY.min(patience));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 impl Sink for Disk {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.log.write_all(bytes)
+        write_patiently(&mut self.log, bytes, PATIENCE)
     }
 
     fn require_reader(&mut self, format: u32) -> io::Result<()> {

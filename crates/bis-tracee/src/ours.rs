@@ -142,14 +142,19 @@ pub fn kick(thread: Tid) {
 /// Runs `use_it`; until it returns, the calling thread is called away from waiting again and again. None:
 /// there is no timer to do it with.
 pub fn kicked_every<T>(period: Duration, use_it: impl FnOnce() -> T) -> Option<T> {
+    kicked_after(period, period, use_it)
+}
+
+/// The same, for the first time after `first`.
+pub fn kicked_after<T>(first: Duration, period: Duration, use_it: impl FnOnce() -> T) -> Option<T> {
     thread_local! {
         static TIMER: Option<KickTimer> = KickTimer::new();
     }
     TIMER.with(|timer| {
         let timer = timer.as_ref()?;
-        timer.set(period);
+        timer.set(first, period);
         let result = use_it();
-        timer.set(Duration::ZERO);
+        timer.set(Duration::ZERO, Duration::ZERO);
         Some(result)
     })
 }
@@ -172,9 +177,10 @@ impl KickTimer {
     }
 
     /// 0: not any more.
-    fn set(&self, period: Duration) {
-        let time = libc::timespec { tv_sec: 0, tv_nsec: period.subsec_nanos().into() };
-        let spec = libc::itimerspec { it_interval: time, it_value: time };
+    fn set(&self, first: Duration, period: Duration) {
+        let [first, period] =
+            [first, period].map(|time| libc::timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() });
+        let spec = libc::itimerspec { it_interval: period, it_value: first };
         // SAFETY: the timer exists, and `spec` is valid.
         unsafe { libc::timer_settime(self.0, 0, &raw const spec, ptr::null_mut()) };
     }

@@ -9,6 +9,7 @@ use std::{
         unix::{ffi::OsStrExt, fs::FileTypeExt},
     },
     path::Path,
+    sync::Arc,
 };
 
 use bis_syscalls::Call;
@@ -21,7 +22,7 @@ use bis_tracee::{maps, proc};
 
 use super::{args::int, compilers::is_archive, outside::is_for_writing};
 use crate::{
-    calls::{Entry, Exit},
+    calls::{Entry, Exit, Look},
     crew::Crew,
     domain::Domain,
     error::{RecordError, Result},
@@ -284,7 +285,7 @@ impl Domain {
         if new {
             let (object_len, content) = match &file {
                 Some((_, file, _, name)) => {
-                    note_outside(&self.session, tid, key, name, addr)?;
+                    note_outside(&self.session, tid, key, name, addr);
                     let len = file.metadata().map_or(0, |meta| meta.st_size());
                     (len, Some(self.session.keep_shared(file, name)?))
                 }
@@ -368,7 +369,7 @@ impl Domain {
         self.remove_views(addr, addr + len);
         let (object, new) = self.session.registry.open(key_of_mapping(&mapping), self.id);
         if new {
-            note_outside(&self.session, tid, key_of_mapping(&mapping), &mapping.name, addr)?;
+            note_outside(&self.session, tid, key_of_mapping(&mapping), &mapping.name, addr);
             let file = if is_untouched(mapping.inode) { None } else { open_mapped(tid, &mapping) };
             let file = file.filter(|file| file.metadata().is_ok_and(|meta| meta.st_ino() == mapping.inode));
             let content = file.map(|file| self.session.keep_shared(&file, &mapping.name)).transpose()?;
@@ -599,14 +600,12 @@ impl Crew {
     }
 }
 
-/// The task has mapped what is behind `key`, which is new to the recording: notes who else could change
-/// it.
-fn note_outside(session: &Session, tid: Tid, key: Key, name: &[u8], addr: Addr) -> Result<()> {
-    let user = session.looked.user_of(key, |pid| session.is_recorded(pid));
-    let Some(who) = user else { return Ok(()) };
+/// The task has mapped what is behind `key`, which is new to the recording: the trace is to say who else could
+/// change it.
+fn note_outside(session: &Arc<Session>, tid: Tid, key: Key, name: &[u8], addr: Addr) {
     let name = String::from_utf8_lossy(name);
-    let text = format!("{OUTSIDE}{name}, mapped by task {tid} at {addr:#x}: {who}");
-    session.note(session.writer.next_seq(), text)
+    let text = format!("{OUTSIDE}{name}, mapped by task {tid} at {addr:#x}");
+    session.look_outside(Look { key, seq: session.writer.next_seq(), text });
 }
 
 /// Is the descriptor one whose memory, once mapped, a device or the kernel writes to, unseen by bis? Such

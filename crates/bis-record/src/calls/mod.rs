@@ -37,7 +37,7 @@ pub use cloned::{CLONE_BYTES_MIN, Cloning};
 pub use entry::{Entry, Exit, Reader};
 pub use fork::Fork;
 pub use narrow::{as_wide, not_made_yet};
-pub use outside::{Looked, is_mapped_outside};
+pub use outside::{Look, Looks, is_mapped_outside};
 pub use results::reads_much_of_a_file;
 pub use sandbox::held::Held;
 pub use shown::{ShownText, is_shown};

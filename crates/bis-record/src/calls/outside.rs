@@ -7,43 +7,117 @@
 //! One that comes later is not seen.
 
 use std::{
-    fs,
+    collections::VecDeque,
+    fs, mem,
     os::unix::fs::MetadataExt,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use bis_trace::types::{Fd, Tid};
-use bis_tracee::{maps, proc};
+use bis_trace::types::{EventSeq, Fd, Tid};
+use bis_tracee::{maps, ours, proc};
 
-use crate::space::{Key, key_of_mapping};
+use crate::{
+    error::Result,
+    session::Session,
+    space::{Key, key_of_mapping},
+};
 
 /// How long all such looks of a recording take together: a program may map thousands of files.
 const LOOKS_MAX: Duration = Duration::from_millis(300);
 
-/// How much of that is used up, microseconds.
-#[derive(Debug, Default)]
-pub struct Looked(AtomicU64);
+/// Something that was mapped.
+#[derive(Debug)]
+pub struct Look {
+    /// What it is.
+    pub key: Key,
+    /// Where the trace is to say so.
+    pub seq: EventSeq,
+    /// What it says, but for who that is.
+    pub text: String,
+}
 
-impl Looked {
-    /// A process outside of the recording that could change this file, which is new to the recording: what it
-    /// is called, and what it has of the file.
-    pub fn user_of(&self, key: Key, is_recorded: impl Fn(Tid) -> bool) -> Option<String> {
-        if Duration::from_micros(self.0.load(Ordering::Relaxed)) > LOOKS_MAX {
-            return None;
-        }
-        let began = Instant::now();
-        let bis = fs::read_link("/proc/self/exe").ok();
-        let uses = |pid: Tid| {
-            let is_other = !is_recorded(pid) && proc::executable(pid) != bis;
-            is_other.then(|| Use::of(pid, key)).flatten().map(|found| (pid, found))
-        };
-        let found = proc::processes().into_iter().find_map(uses);
-        let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.0.fetch_add(took, Ordering::Relaxed);
-        let (pid, found) = found?;
-        Some(format!("{} (process {pid}) {}", proc::name(pid), found.text()))
+/// What is to be looked for, by a thread of its own: nobody waits for the answer.
+#[derive(Debug, Default)]
+pub struct Looks(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    looks: VecDeque<Look>,
+    /// A thread is at work.
+    is_looking: bool,
+    spent: Duration,
+}
+
+impl Looks {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Adds one. True: a thread has to be started.
+    fn add(&self, look: Look) -> bool {
+        let mut waiting = self.lock();
+        if waiting.spent > LOOKS_MAX {
+            return false;
+        }
+        waiting.looks.push_back(look);
+        !mem::replace(&mut waiting.is_looking, true)
+    }
+
+    /// The next one, `spent` after the last; none: the thread ends.
+    fn next(&self, spent: Duration) -> Option<Look> {
+        let mut waiting = self.lock();
+        waiting.spent += spent;
+        if waiting.spent > LOOKS_MAX {
+            waiting.looks.clear();
+        }
+        let next = waiting.looks.pop_front();
+        waiting.is_looking = next.is_some();
+        next
+    }
+}
+
+impl Session {
+    /// Has it looked who outside of the recording could change what was mapped; the trace says it then.
+    pub fn look_outside(self: &Arc<Session>, look: Look) {
+        if self.looks.add(look) {
+            self.spawn("outside".into(), look_all);
+        }
+    }
+}
+
+fn look_all(session: &Arc<Session>) -> Result<()> {
+    // Not on the core of the domain whose supervisor has asked.
+    session.cores.unpin(Tid(0));
+    let mut spent = Duration::ZERO;
+    while let Some(Look { key, seq, text }) = session.looks.next(spent) {
+        let began = Instant::now();
+        if let Some((pid, found)) = user_of(key, |pid| session.is_recorded(pid)) {
+            session.note(seq, format!("{text}: {} (process {pid}) {}", proc::name(pid), found.text()))?;
+        }
+        spent = began.elapsed();
+    }
+    Ok(())
+}
+
+/// A process outside of the recording that could change this file, which is new to the recording, and what it
+/// has of the file.
+fn user_of(key: Key, is_recorded: impl Fn(Tid) -> bool) -> Option<(Tid, Use)> {
+    let bis = fs::read_link("/proc/self/exe").ok();
+    let uses = |pid: Tid| {
+        let is_other = !is_recorded(pid) && proc::executable(pid) != bis;
+        let found = is_other.then(|| Use::of(pid, key)).flatten()?;
+        // One that has just been born is recorded, too.
+        (!is_ours(pid)).then_some((pid, found))
+    };
+    proc::processes().into_iter().find_map(uses)
+}
+
+/// Does this bis trace the process?
+fn is_ours(pid: Tid) -> bool {
+    let tracer = proc::Fields::of(pid).and_then(|status| status.tid("TracerPid"));
+    let process = |thread: Tid| proc::Fields::of(thread).and_then(|status| status.tid("Tgid"));
+    tracer.and_then(process) == Some(ours::process_id())
 }
 
 /// Does a process outside of the recording map this file shared?
@@ -84,4 +158,22 @@ impl Use {
 /// Is this descriptor of a task open for writing?
 pub fn is_for_writing(tid: Tid, fd: Fd) -> bool {
     proc::open_flags(tid, fd).is_some_and(|flags| flags & libc::O_ACCMODE != libc::O_RDONLY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thread_looks_until_nothing_is_left_or_it_took_long() {
+        let look = || Look { key: (1, 2), seq: EventSeq(3), text: String::new() };
+        let looks = Looks::default();
+        assert!(looks.add(look()), "nobody looks yet");
+        assert!(!looks.add(look()));
+        assert!(looks.next(Duration::ZERO).is_some() && looks.next(Duration::ZERO).is_some());
+        assert!(looks.next(Duration::ZERO).is_none());
+        assert!(looks.add(look()) && !looks.add(look()), "the thread has ended");
+        assert!(looks.next(Duration::ZERO).is_some());
+        assert!(looks.next(2 * LOOKS_MAX).is_none() && !looks.add(look()), "no time is left");
+    }
 }

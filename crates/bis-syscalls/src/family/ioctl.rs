@@ -32,6 +32,8 @@ enum Shape {
     InOut(u64),
     /// What a function says.
     Fields(fn(&mut Builder<'_>)),
+    /// The same, of requests of which not all are known.
+    Judged(fn(&mut Builder<'_>) -> Verdict),
     /// Known, but not in its shape.
     Slow(&'static str),
     /// Must not reach the kernel.
@@ -74,6 +76,7 @@ fn ioctl(b: &mut Builder<'_>) -> Verdict {
         Out(len) => drop(b.out(2, len)),
         InOut(len) => drop(b.inout(2, len)),
         Fields(f) => f(b),
+        Shape::Judged(f) => return f(b),
         Shape::Slow(why) => return Err(Stop::Slow(why)),
         Shape::Refuse(errno, why) => return Err(Stop::Refuse(errno, why)),
     }
@@ -88,6 +91,8 @@ fn by_type(nr: u32) -> Shape {
         (0xaa, 0) => Shape::Refuse(ENOTTY, "userfaultfd by its device; as the call"),
         (0xae, _) => Shape::Refuse(ENOTTY, "a virtual machine's memory changes at any time"),
         (0x64, _) => Shape::Slow("a graphics driver's request"),
+        // The wireless extensions' odd numbers ask (IW_IS_GET in `wireless.h`), the even ones set.
+        (0x8b, even) if even & 1 == 0 && nr >> 16 == 0 => In,
         _ => Shape::Slow("unknown ioctl request"),
     }
 }
@@ -101,6 +106,54 @@ fn ifconf(b: &mut Builder<'_>) {
     let count = Count::Field { piece: conf, offset: 0, width: 4 };
     let slot = Slot::In { piece: conf, offset: 8 };
     b.piece(slot, addr, len.into(), INOUT, Written::Counted { count, unit: 1 }, When::Success);
+}
+
+/// Where `struct ifreq` and `struct iwreq` hold a pointer, behind the interface's name.
+const DATA: u64 = 16;
+
+/// SIOCETHTOOL: the pointer in `struct ifreq` leads to a structure that begins with a command of its own
+/// (`include/uapi/linux/ethtool.h`).
+fn ethtool(b: &mut Builder<'_>) -> Verdict {
+    let at = b.call.args[2];
+    let addr = b.u64_at(at.wrapping_add(DATA)).unwrap_or(0);
+    // Where nothing can be read, the kernel fails.
+    let Some(command) = b.u32_at(addr) else { return Ok(()) };
+    let len = match command {
+        // GSET, GDRVINFO, GWOL
+        0x1 => 44,
+        0x3 => 196,
+        0x5 => 20,
+        // GMSGLVL, GLINK, GRXCSUM, GTXCSUM, GSG, GTSO, GUFO, GGSO, GFLAGS, GPFLAGS, GGRO: a number
+        0x7 | 0xa | 0x14 | 0x16 | 0x18 | 0x1e | 0x21 | 0x23 | 0x25 | 0x27 | 0x2b => 8,
+        // GCOALESCE, GRINGPARAM, GPAUSEPARAM, GCHANNELS, GET_TS_INFO, GEEE
+        0xe => 92,
+        0x10 | 0x3c => 36,
+        0x12 => 16,
+        0x41 => 44,
+        0x44 => 40,
+        // GPERMADDR: at 4 the room for the address
+        0x20 => 8 + u64::from(b.u32_at(addr.wrapping_add(4)).unwrap_or(0)),
+        // GLINKSETTINGS: at 15 the words of each of three masks behind it; the kernel answers a wrong number
+        // with the right one, and no masks.
+        0x4c => 48 + 12 * u64::from(b.bytes::<1>(addr.wrapping_add(15)).map_or(0, |[words]| words & 0x7f)),
+        _ => return Err(Stop::Slow("an ethtool command whose structure is not known")),
+    };
+    if let Some(ifreq) = b.inout(2, 40) {
+        b.piece(Slot::In { piece: ifreq, offset: DATA }, addr, len, INOUT, Written::All, When::Success);
+    }
+    Ok(())
+}
+
+/// A request of the wireless extensions that is answered by a pointer, its room (16 bits, in bytes), and flags:
+/// `struct iw_point` in `struct iwreq`.
+fn iw_point(b: &mut Builder<'_>) {
+    let at = b.call.args[2];
+    let addr = b.u64_at(at.wrapping_add(DATA)).unwrap_or(0);
+    let room = b.bytes(at.wrapping_add(DATA + 8)).map_or(0, u16::from_le_bytes);
+    if let Some(request) = b.inout(2, 32) {
+        let slot = Slot::In { piece: request, offset: DATA };
+        b.piece(slot, addr, room.into(), INOUT, Written::All, When::Success);
+    }
 }
 
 /// FS_IOC_FIEMAP: 32 bytes, of which at 24 the room in extents, then extents of 56 bytes.

@@ -234,6 +234,40 @@ fn a_full_disk_ends_the_trace_and_says_so() {
     }
 }
 
+/// Takes so many bytes at a time, and has no room for every other write, or from some byte on.
+struct Full {
+    bytes: Vec<u8>,
+    is_full: bool,
+    end: usize,
+}
+
+impl io::Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.is_full = !self.is_full;
+        if self.is_full || self.bytes.len() >= self.end {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let part = bytes.len().min(100);
+        self.bytes.extend(&bytes[..part]);
+        Ok(part)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_for_a_moment_loses_nothing() {
+    let bytes: Vec<u8> = (0..350).map(|n: u32| n.to_le_bytes()[0]).collect();
+    let mut disk = Full { bytes: Vec::new(), is_full: false, end: usize::MAX };
+    write_patiently(&mut disk, &bytes, Duration::from_secs(60)).unwrap();
+    assert_eq!(disk.bytes, bytes);
+    let mut disk = Full { bytes: Vec::new(), is_full: false, end: 200 };
+    let error = write_patiently(&mut disk, &bytes, Duration::from_millis(50)).unwrap_err();
+    assert_eq!((error.kind(), disk.bytes.len()), (io::ErrorKind::StorageFull, 200));
+}
+
 /// The queue's bound holds back whoever writes faster than the disk.
 #[test]
 fn the_queue_is_bounded() {

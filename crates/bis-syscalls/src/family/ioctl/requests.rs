@@ -1,8 +1,8 @@
 //! The requests that ioctl knows. Sizes are those of the kernel's structures; `InOut` also where the kernel
 //! writes fewer bytes than the structure has.
 
-use super::Shape::{self, Fields, In, InOut, Out, Slow};
-use super::{Request, dedupe, fiemap, ifconf, measure};
+use super::Shape::{self, Fields, In, InOut, Judged, Out, Slow};
+use super::{Request, dedupe, ethtool, fiemap, ifconf, iw_point, measure};
 
 const fn r(nr: u32, name: &'static str, shape: Shape) -> Request {
     Request { nr, name, shape }
@@ -10,6 +10,8 @@ const fn r(nr: u32, name: &'static str, shape: Shape) -> Request {
 
 /// `struct ifreq`.
 const IFREQ: Shape = InOut(40);
+/// `struct iwreq`, without a pointer in it.
+const IWREQ: Shape = InOut(32);
 
 #[rustfmt::skip]
 pub(crate) static REQUESTS: &[Request] = &[
@@ -51,6 +53,16 @@ pub(crate) static REQUESTS: &[Request] = &[
     r(0x4100_9432, "FS_IOC_SETFSLABEL", In), r(0x8011_1500, "FS_IOC_GETFSUUID", InOut(17)),
     r(0x8081_1501, "FS_IOC_GETFSSYSFSPATH", InOut(129)), r(0x4080_6685, "FS_IOC_ENABLE_VERITY", In),
     r(0xc004_6686, "FS_IOC_MEASURE_VERITY", Fields(measure)),
+    // F2FS (`include/uapi/linux/f2fs.h`): SQLite asks every file's file system whether it is one.
+    r(0xf501, "F2FS_IOC_START_ATOMIC_WRITE", In), r(0xf502, "F2FS_IOC_COMMIT_ATOMIC_WRITE", In),
+    r(0xf503, "F2FS_IOC_START_VOLATILE_WRITE", In), r(0xf504, "F2FS_IOC_RELEASE_VOLATILE_WRITE", In),
+    r(0xf505, "F2FS_IOC_ABORT_ATOMIC_WRITE", In), r(0x4004_f506, "F2FS_IOC_GARBAGE_COLLECT", In),
+    r(0xf507, "F2FS_IOC_WRITE_CHECKPOINT", In), r(0xc010_f508, "F2FS_IOC_DEFRAGMENT", InOut(16)),
+    r(0x8004_f50c, "F2FS_IOC_GET_FEATURES", InOut(4)), r(0x4004_f50d, "F2FS_IOC_SET_PIN_FILE", InOut(4)),
+    r(0x8004_f50e, "F2FS_IOC_GET_PIN_FILE", InOut(4)), r(0xf50f, "F2FS_IOC_PRECACHE_EXTENTS", In),
+    r(0x8008_f511, "F2FS_IOC_GET_COMPRESS_BLOCKS", InOut(8)),
+    r(0x8008_f512, "F2FS_IOC_RELEASE_COMPRESS_BLOCKS", InOut(8)),
+    r(0x8008_f513, "F2FS_IOC_RESERVE_COMPRESS_BLOCKS", InOut(8)),
     // Block devices and loops.
     r(0x0301, "HDIO_GETGEO", InOut(16)), r(0x125d, "BLKROSET", In), r(0x125e, "BLKROGET", Out(4)),
     r(0x125f, "BLKRRPART", In), r(0x1260, "BLKGETSIZE", Out(8)), r(0x1261, "BLKFLSBUF", In),
@@ -80,9 +92,15 @@ pub(crate) static REQUESTS: &[Request] = &[
     r(0x8924, "SIOCSIFHWADDR", In), r(0x8927, "SIOCGIFHWADDR", IFREQ), r(0x8929, "SIOCGIFSLAVE", IFREQ),
     r(0x8933, "SIOCGIFINDEX", IFREQ), r(0x8935, "SIOCGIFPFLAGS", IFREQ), r(0x8938, "SIOCGIFCOUNT", IFREQ),
     r(0x8942, "SIOCGIFTXQLEN", IFREQ), r(0x8943, "SIOCSIFTXQLEN", In),
-    r(0x8946, "SIOCETHTOOL", Slow("ethtool requests hold pointers")), r(0x8947, "SIOCGMIIPHY", IFREQ),
+    r(0x8946, "SIOCETHTOOL", Judged(ethtool)), r(0x8947, "SIOCGMIIPHY", IFREQ),
     r(0x8948, "SIOCGMIIREG", IFREQ), r(0x894c, "SIOCGSKNS", In), r(0x8954, "SIOCGARP", InOut(68)),
     r(0x8970, "SIOCGIFMAP", IFREQ),
+    r(0x8b01, "SIOCGIWNAME", IWREQ), r(0x8b03, "SIOCGIWNWID", IWREQ), r(0x8b05, "SIOCGIWFREQ", IWREQ),
+    r(0x8b07, "SIOCGIWMODE", IWREQ), r(0x8b09, "SIOCGIWSENS", IWREQ), r(0x8b0b, "SIOCGIWRANGE", Fields(iw_point)),
+    r(0x8b0f, "SIOCGIWSTATS", Fields(iw_point)), r(0x8b15, "SIOCGIWAP", IWREQ),
+    r(0x8b1b, "SIOCGIWESSID", Fields(iw_point)), r(0x8b1d, "SIOCGIWNICKN", Fields(iw_point)),
+    r(0x8b21, "SIOCGIWRATE", IWREQ), r(0x8b23, "SIOCGIWRTS", IWREQ), r(0x8b25, "SIOCGIWFRAG", IWREQ),
+    r(0x8b27, "SIOCGIWTXPOW", IWREQ), r(0x8b29, "SIOCGIWRETRY", IWREQ), r(0x8b2d, "SIOCGIWPOWER", IWREQ),
     r(0x4004_54ca, "TUNSETIFF", IFREQ), r(0x4004_54cb, "TUNSETPERSIST", In), r(0x4004_54cc, "TUNSETOWNER", In),
     r(0x4004_54cd, "TUNSETLINK", In), r(0x4004_54ce, "TUNSETGROUP", In), r(0x8004_54cf, "TUNGETFEATURES", Out(4)),
     r(0x4004_54d0, "TUNSETOFFLOAD", In), r(0x8004_54d2, "TUNGETIFF", IFREQ), r(0x8004_54d3, "TUNGETSNDBUF", Out(4)),
