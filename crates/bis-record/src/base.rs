@@ -283,8 +283,8 @@ impl Domain {
         let mut outcome = Outcome { regs, xstate, effects, writes, ..Outcome::default() };
         say_ours(prepared.vdso.as_ref(), &mut outcome);
         with_slot(&mut domain, tid, |domain, slot| domain.begin_hooks(slot, started.places(), &mut outcome))?;
-        domain.settle_on_core(tid);
         domain.patch_image(tid, (&mappings, &files), &mut outcome)?;
+        domain.settle_on_core(tid);
         domain.patch_vdso(tid, prepared.vdso.as_ref(), &mut outcome)?;
         domain.begin_clock(tid)?;
         // Where it could not be taken back before the exec, it is too high by what the old image had of ours.

@@ -282,7 +282,8 @@ impl Recorder<'_> {
         for tid in self.tasks.keys().copied().filter(|other| *other != tid) {
             self.session.writer.meta(&Meta::Task { domain, tid, pid, seq })?;
         }
-        self.event_at(seq, tid, EventKind::Start(Box::new(Start { base, outcome })), Vec::new())
+        let start = Start { base, outcome, has_own_cpuid: self.space.has_own_cpuid() };
+        self.event_at(seq, tid, EventKind::Start(Box::new(start)), Vec::new())
     }
 }
 

@@ -330,8 +330,11 @@ impl Domain {
         }
         match self.space.scratch_mut().room(tid, &plan) {
             Room::None => Ok(true),
-            Room::At(base) => {
-                if let Some((places, regs)) = space::relocate(&plan, base, tid, &self.memory, &entry) {
+            Room::At(_) => {
+                let block = self.space.scratch_mut().block_of(tid);
+                if let Some(block) = block
+                    && let Some((places, regs)) = space::relocate(&plan, &block, tid, &self.memory, &entry)
+                {
                     self.stopped(tid)?.set_regs(&regs)?;
                     self.call(tid)?.places = Some(places);
                 }
@@ -423,8 +426,8 @@ fn waits_for_futex(memory: &Memory, call: &Call) -> bool {
         && memory.read_u32(Addr(call.args[0])).is_ok_and(|value| value == call.u32(2))
 }
 
-/// Does this call sleep, for a time from now on or until one that is yet to come? The kernel's timer adds some
-/// 50 microseconds to the shortest sleep. (Go's runtime has a thread that sleeps all the time.)
+/// Does this call sleep, for a time from now on or until one that is yet to come? The kernel's timer adds
+/// some 50 microseconds to the shortest sleep. (Go's runtime has a thread that sleeps all the time.)
 fn sleeps(memory: &Memory, call: &Call) -> bool {
     let (time, clock) = match call.nr.cast_signed() {
         libc::SYS_nanosleep => (call.args[0], None),
@@ -438,7 +441,8 @@ fn sleeps(memory: &Memory, call: &Call) -> bool {
     }
     let [seconds, nanoseconds] =
         [0, 8].map(|at| words[at..].first_chunk().map_or(0, |w| i64::from_le_bytes(*w)));
-    // With clocks that are the process's own, or of a namespace of time, this may be wrong, which costs a moment.
+    // With clocks that are the process's own, or of a namespace of time, this may be wrong, which costs a
+    // moment.
     let clock = match clock {
         None => return (seconds, nanoseconds) != (0, 0),
         Some(libc::CLOCK_REALTIME) => ClockId::Realtime,

@@ -33,9 +33,9 @@ use crate::{
 /// How often a task in a call that may block gets the core before it counts as blocked.
 const MOMENTS: u32 = 2;
 
-/// Where the core is crowded, the supervisor sleeps instead, for this long; and so often for longer, if the task
-/// is still on its way. (Whoever wakes takes the core from the task: to wake takes some 15 microseconds, and soon
-/// the task would not come to its end.)
+/// Where the core is crowded, the supervisor sleeps instead, for this long; and so often for longer, if the
+/// task is still on its way. (Whoever wakes takes the core from the task: to wake takes some 15 microseconds,
+/// and soon the task would not come to its end.)
 const MOMENT: Duration = Duration::from_micros(20);
 const LONG_MOMENT: Duration = Duration::from_micros(100);
 const LONG_MOMENTS: u32 = 3;

@@ -96,7 +96,7 @@ impl Fork {
         let task = Task { clear_tid, traits, is_halted, own_name, ..Task::new(stopped, tid) };
         let memory = Memory::open(tid)?;
         let mut domain = Domain::new(session, id, memory, space, task, core);
-        if hooks.is_none() && domain.is_told_its_core() {
+        if domain.is_told_by(hooks.is_some()) {
             watched.seat.stay();
         }
         if let Some(hooks) = hooks {

@@ -147,7 +147,7 @@ impl Session {
             traced: Books::default(),
             views: Views::default(),
             hook_image: HookImage::new(
-                if options.chaos.is_some() { &chaos::SHORTENED } else { &[] },
+                if options.chaos.is_some() { &chaos::TRACED } else { &[] },
                 options.cpu,
             ),
             ticks,

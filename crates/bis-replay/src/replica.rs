@@ -213,15 +213,17 @@ impl<'t> Replica<'t> {
             return Err(Halt::Cut(what));
         };
         let (seq, tid) = (first.seq, first.tid);
-        let hooks = match &first.kind {
-            EventKind::Start(start) if start.base == entry.base => has_hooks(&start.outcome),
+        let hides_core = match &first.kind {
+            EventKind::Start(start) if start.base == entry.base => {
+                has_hooks(&start.outcome) && !start.has_own_cpuid
+            }
             _ => {
                 let what = "its first event does not say how it begins".into();
                 return Err(replica.inconsistent(seq, what));
             }
         };
         if !entry.base.is_copy() {
-            replica.space.is_told_its_core = !hooks && !world.machine.cpuid_faulting;
+            replica.space.is_told_its_core = !hides_core && !world.machine.cpuid_faulting;
         }
         // What it forks, threads and copies, is there, too: the kernel sees to that.
         if let Some(core) = replica.own_core() {

@@ -2,10 +2,10 @@
 //!
 //! A recorder that lets `rdtsc` run (because it does not make it fault) must be sure that no such instruction
 //! is left in a program. The bytes tell: without `0f 31` and `0f 01 f9` anywhere in executable memory there
-//! is none, at any alignment. Where they occur, [`crate::Text::clock_at`] says what they are: an instruction with a
-//! [`Run`]; an instruction that has too little room for a jump, but can be overwritten by one that faults
-//! ([`Learned::Clock`]); the inside of another instruction, into which nothing leads ([`Learned::Inside`]);
-//! or something uncertain, which is refused.
+//! is none, at any alignment. Where they occur, [`crate::Text::clock_at`] says what they are: an instruction
+//! with a [`Run`]; an instruction that has too little room for a jump, but can be overwritten by one that
+//! faults ([`Learned::Clock`]); the inside of another instruction, into which nothing leads
+//! ([`Learned::Inside`]); or something uncertain, which is refused.
 //!
 //! [`moved`] makes a copy of the vdso's text for another place, so that a hook can read the clock as the
 //! program would. Nothing here looks at processes.

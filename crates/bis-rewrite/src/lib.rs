@@ -12,13 +12,13 @@
 //!
 //! The modules, from the ground up: `image` reads the file's headers; `functions` says which bytes are one
 //! function, `listing` decodes them; `targets` collects everything in the file that names an address in the
-//! text, `scan` the fast half of that; `tables` judges computed jumps; `stretch` keeps what little is known of
-//! text that nobody tells of. All that is one `analysis`. On it stand the questions, which [`Text`] (`text`)
-//! takes: `choose` picks the run, by what is `movable`; `clock` and `chance` tell what reads the time stamp
-//! counter, and what asks for chance; `dense` makes a text that counts. `trampoline` builds; `span`,
-//! `conditional` and `countdown` are for looking at a program at one place for a while; `touch` says which
-//! memory an instruction touches; `cache` remembers, by the name that `key` gives a file, in the form that
-//! `record` fixes.
+//! text, `scan` the fast half of that; `tables` judges computed jumps; `stretch` keeps what little is known
+//! of text that nobody tells of. All that is one `analysis`. On it stand the questions, which [`Text`]
+//! (`text`) takes: `choose` picks the run, by what is `movable`; `clock` and `chance` tell what reads the
+//! time stamp counter, and what asks for chance; `dense` makes a text that counts. `trampoline` builds;
+//! `span`, `conditional` and `countdown` are for looking at a program at one place for a while; `touch` says
+//! which memory an instruction touches; `cache` remembers, by the name that `key` gives a file, in the form
+//! that `record` fixes.
 //!
 //! This crate is pure: bytes in, bytes out (the cache alone touches files). It knows nothing of processes;
 //! when the bytes of a run are really in memory ([`Run::matches`]), whether a task stands in the middle of

@@ -4,7 +4,7 @@
 //! * *pointers*: symbols, relocations, the entry point, landing pads of exceptions, jump tables, and in files
 //!   linked for a fixed address every word of data that looks like an address in the text. A bit there is
 //!   final.
-//! * *branches*: at every byte of the listing, whether or not an instruction begins there, a jump, call or `lea`
+//! * *branches*: at every byte of the text, whether or not an instruction begins there, a jump, call or `lea`
 //!   is assumed whose displacement of 32 bits follows. This finds the jumps of functions that are split in
 //!   two, without decoding the whole file. It also finds jumps that do not exist; so when a bit is in the
 //!   way, whoever set it is looked for, and let off if its own function's instructions show that it is no
@@ -13,7 +13,7 @@
 //! Jumps of 8 bits reach 127 bytes, and are looked for around each run when it is chosen.
 //!
 //! Tables of relative addresses (`entry + address of the table`) have no length that could be read. A table
-//! is taken to go on until an entry does not lead into the listing, or until the next address from which a `lea`
+//! is taken to go on until an entry does not lead into the text, or until the next address from which a `lea`
 //! reads what could be a table. Reading too far only makes the analysis more careful.
 
 use std::{ops::Range, sync::OnceLock};
@@ -30,7 +30,7 @@ use crate::{bits::Bits, functions, image::Section, listing::Listing, scan};
 pub(crate) struct Targets {
     pub(crate) pointers: Bits,
     branches: Bits,
-    /// For files linked for a fixed address: (number, where it stands), for each 4 bytes of listing, at any
+    /// For files linked for a fixed address: (number, where it stands), for each 4 bytes of text, at any
     /// alignment, that could be an address in the text. Sorted. Looked for when first asked.
     numbers: OnceLock<Vec<(u64, u64)>>,
     /// Addresses of what could be jump tables, sorted.

@@ -308,6 +308,7 @@ struct Token {
 struct Start {
   base @0 :Base;
   outcome @1 :Outcome;          # its registers are not `rax`
+  ownCpuid @2 :Bool;            # its text may ask `cpuid` unseen: replay it on the core of the recording, the first
 }
 
 struct Base {
@@ -379,6 +380,7 @@ struct TaskEnd {
 struct TaskExit {
   status @0 :TaskEnd;
   outcome @1 :Outcome;          # its registers are not `rax`
+  ownCpuid @2 :Bool;            # its text may ask `cpuid` unseen: replay it on the core of the recording, the first
 }
 
 struct Meta {

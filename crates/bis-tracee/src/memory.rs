@@ -30,13 +30,13 @@ pub struct Memory {
     maps: OnceLock<Option<File>>,
 }
 
-/// May the program write a range of its memory, by what it has mapped there?
+/// How much of a range the program may write, by what it has mapped there, bytes from its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Writable {
-    Yes,
-    No,
-    /// The kernel does not tell (before Linux 6.11), or it is a file, which may end before its mapping does.
-    Unknown,
+    Surely(u64),
+    /// Not more than that: the kernel does not tell (before Linux 6.11), or it is a file, which may end before
+    /// its mapping does.
+    Perhaps(u64),
 }
 
 /// So many small writes to one page are worth a read of what lies between.
@@ -140,8 +140,8 @@ impl Memory {
         self.file.write_all_at(data, addr.0).map_err(|source| TraceeError::Memory { addr, len, source })
     }
 
-    /// Writes as far as the program itself may write there: how many bytes. `tid` is one of its tasks. Where the
-    /// kernel does not let us ask (a process that is not dumpable), as [`Memory::write`].
+    /// Writes as far as the program itself may write there: how many bytes. `tid` is one of its tasks. Where
+    /// the kernel does not let us ask (a process that is not dumpable), as [`Memory::write`].
     ///
     /// # Errors
     /// If the task is gone.
@@ -153,23 +153,25 @@ impl Memory {
         }
     }
 
-    /// May the program write all of a range? `tid` is one of its tasks.
-    pub fn is_writable(&self, tid: Tid, range: Range<Addr>) -> Writable {
+    /// How much of a range the program may write. `tid` is one of its tasks.
+    pub fn writable(&self, tid: Tid, range: Range<Addr>) -> Writable {
         let open = || File::open(proc::path(tid, "maps")).ok();
-        let Some(maps) = self.maps.get_or_init(open) else { return Writable::Unknown };
-        let (mut at, mut found) = (range.start, Writable::Yes);
+        let all = Writable::Perhaps(range.end - range.start);
+        let Some(maps) = self.maps.get_or_init(open) else { return all };
+        let (mut at, mut is_sure) = (range.start, true);
         while at < range.end {
             match sys::mapping_at(maps, at) {
-                Ok(mapping) if !mapping.is_writable => return Writable::No,
+                Ok(mapping) if !mapping.is_writable => break,
                 Ok(mapping) => {
-                    found = if mapping.is_of_file { Writable::Unknown } else { found };
-                    at = mapping.end;
+                    is_sure &= !mapping.is_of_file;
+                    at = mapping.end.min(range.end);
                 }
-                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Writable::No,
-                Err(_) => return Writable::Unknown,
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => break,
+                Err(_) => return all,
             }
         }
-        found
+        let len = at - range.start;
+        if is_sure { Writable::Surely(len) } else { Writable::Perhaps(len) }
     }
 
     /// Makes all of these writes, in order. Many small ones that follow each other on one page, as those of
@@ -234,23 +236,24 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_writable_where_all_of_it_is_mapped_so() {
+    fn a_range_is_writable_as_far_as_it_is_mapped_so() {
         let me = crate::ours::thread_id();
         let memory = Memory::open(me).unwrap();
         let asked = |at: *const u8, len: u64| {
             let start = Addr(at as u64);
-            memory.is_writable(me, start..start + len)
+            memory.writable(me, start..start + len)
         };
         let heap = vec![1u8; 1 << 20].leak();
-        if asked(heap.as_ptr(), 1) == Writable::Unknown {
+        if asked(b"text".as_ptr(), 1) == Writable::Perhaps(1) {
             // A kernel that does not tell: then it tells of nothing.
-            assert_eq!(asked(b"text".as_ptr(), 1), Writable::Unknown);
+            assert_eq!(asked(heap.as_ptr(), 1), Writable::Perhaps(1));
             return;
         }
-        assert_eq!(asked(heap.as_ptr(), 1 << 20), Writable::Yes);
-        assert_eq!(asked(b"text".as_ptr(), 1), Writable::No);
-        assert_eq!(asked(std::ptr::without_provenance(8), 8), Writable::No);
-        assert_eq!(asked(heap.as_ptr(), 1 << 46), Writable::No);
+        assert_eq!(asked(heap.as_ptr(), 1 << 20), Writable::Surely(1 << 20));
+        assert_eq!(asked(b"text".as_ptr(), 1), Writable::Surely(0));
+        assert_eq!(asked(std::ptr::without_provenance(8), 8), Writable::Surely(0));
+        let Writable::Surely(part) = asked(heap.as_ptr(), 1 << 46) else { panic!("not all of it is heap") };
+        assert!((1 << 20..1 << 46).contains(&part), "{part:#x}");
     }
 
     #[test]

@@ -600,8 +600,8 @@ impl Crew {
     }
 }
 
-/// The task has mapped what is behind `key`, which is new to the recording: the trace is to say who else could
-/// change it.
+/// The task has mapped what is behind `key`, which is new to the recording: the trace is to say who else
+/// could change it.
 fn note_outside(session: &Arc<Session>, tid: Tid, key: Key, name: &[u8], addr: Addr) {
     let name = String::from_utf8_lossy(name);
     let text = format!("{OUTSIDE}{name}, mapped by task {tid} at {addr:#x}");

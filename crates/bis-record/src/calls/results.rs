@@ -268,8 +268,8 @@ impl Pages {
 }
 
 impl Crew {
-    /// The outputs without what the kernel could not write, where the program's memory is not writable: replay
-    /// could not either, if it is shared.
+    /// The outputs without what the kernel could not write, where the program's memory is not writable:
+    /// replay could not either, if it is shared.
     fn without_refused(&self, tid: Tid, call: &InCall, result: i64, outputs: Vec<Output>) -> Vec<Output> {
         let (failed, mut pages) = (result == EFAULT, Pages::of(tid));
         if !failed && !ignores_lost_time(call.nr) {
@@ -279,10 +279,9 @@ impl Crew {
             let home = call.home(output.piece);
             let range = home.saturating_add(output.offset)..home.saturating_add(output.offset + output.len);
             let is_kept = call.place(output.piece) != home
-                || match self.memory.is_writable(tid, range) {
-                    Writable::Yes => true,
-                    Writable::No => false,
-                    Writable::Unknown => !failed,
+                || match self.memory.writable(tid, range) {
+                    Writable::Surely(len) => len == output.len,
+                    Writable::Perhaps(len) => len == output.len && !failed,
                 };
             if is_kept { vec![output] } else { pages.writable_parts(home, output) }
         };

@@ -159,9 +159,25 @@ impl Process {
                 let Mapping { start, end, offset, prot, ref name, .. } = *mapping;
                 let text = NewText { range: start..end, offset, prot, file, name };
                 self.add_text(tid, &text, outcome)?;
+                self.look_for_cpuid(start);
             }
         }
         Ok(())
+    }
+
+    /// May the image's text at this address have a `cpuid` that could not be replaced, because nobody tells
+    /// where instructions begin there?
+    fn look_for_cpuid(&mut self, start: Addr) {
+        if self.session.has_cpuid_faulting || self.space.has_own_cpuid() {
+            return;
+        }
+        let cache = self.session.texts.cache();
+        let found = self.space.patches().text_at(start).is_some_and(|text| {
+            text.file.may_ask_cpuid(text.offset, text.end - text.start, text.own(text.start), cache)
+        });
+        if found {
+            self.space.set_own_cpuid();
+        }
     }
 
     /// A forked child's hooks: its own area in place of the one that it shares with its parent.

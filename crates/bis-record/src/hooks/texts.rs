@@ -10,8 +10,8 @@ use std::{
 
 use bis_rewrite::{
     CHANCE_PREFIXES_MAX, DenseCache, DenseEntry, DenseLayout, DenseName, DenseOptions, DenseOrder, Key,
-    Learned, Run, Scan, SiteCache, SiteKind, SiteKinds, Span, Text, chance_bytes, clock_bytes, cpuid_bytes,
-    is_chance,
+    Learned, Reason, Run, Scan, SiteCache, SiteKind, SiteKinds, Span, Text, chance_bytes, clock_bytes,
+    cpuid_bytes, is_chance,
 };
 use bis_trace::types::{Addr, FileId, PAGE};
 use bis_tracee::sys::{self, MappedFile};
@@ -37,6 +37,9 @@ struct Segment {
     vaddr: u64,
     len: u64,
 }
+
+/// The instruction of that name.
+const CPUID: [u8; 2] = [0x0f, 0xa2];
 
 /// A file with text in it.
 pub struct TextFile {
@@ -342,6 +345,18 @@ impl TextFile {
             find: |text, site| text.chance_at(site),
         };
         self.look((offset, len), first, cache, &look)
+    }
+
+    /// May a part of the file have a `cpuid` where it is not known what the bytes are?
+    pub fn may_ask_cpuid(&self, offset: u64, len: u64, first: u64, cache: Option<&SiteCache>) -> bool {
+        let bytes = self.part((offset, len));
+        let is_there = |site: u64| {
+            let at = usize::try_from(site.wrapping_sub(first)).unwrap_or(usize::MAX);
+            bytes.get(at..).is_some_and(|rest| rest.starts_with(&CPUID))
+        };
+        self.chances(offset, len, first, cache).iter().any(
+            |found| matches!(found, Learned::Refused { site, reason: Reason::Undecoded } if is_there(*site)),
+        )
     }
 
     /// What is at each of such places in a part of the file. What was not known yet is remembered.

@@ -77,6 +77,12 @@ impl Domain {
                 return Ok(());
             }
         }
+        if self.task(tid)?.ambush.is_some() && self.would_lose_trap(tid)? {
+            self.disarm(tid)?;
+            if self.task(tid)?.report.is_some() {
+                return Ok(());
+            }
+        }
         let others = self.tasks.len() > 1 || self.holds_tokens();
         let Some(task) = self.tasks.get(&tid) else { return Ok(()) };
         // Who is about to stop with its process would be waited for all that time.
@@ -88,10 +94,11 @@ impl Domain {
             && !self.session.traced.is_watched(tid)
             && !stops;
         let is_wanted = !task.stash.is_empty() || others && !task.standing.is_midway();
-        if !is_plain || !is_wanted || !chaos.ambushes(task.ambush.is_some()) {
+        let is_drawn = is_plain && is_wanted && chaos.ambushes(task.ambush.is_some());
+        let is_first = !task.standing.is_midway();
+        if !is_drawn || self.would_lose_trap(tid)? {
             return Ok(());
         }
-        let is_first = !task.standing.is_midway();
         let began = Instant::now();
         if !is_first && !self.surroundings.is_known() {
             self.look_wide(tid)?;

@@ -63,7 +63,8 @@ impl Domain {
             self.resume(tid, Resume::Cont)?;
             self.wait_for_report(tid)?;
             let report = self.task(tid)?.report;
-            if matches!(report, Some(Status::Exited(_) | Status::Killed(_))) {
+            // One that executes a program has ended it, of which the kernel says nothing.
+            if matches!(report, None | Some(Status::Exited(_) | Status::Killed(_))) {
                 return Ok(false);
             }
             place::clear_breakpoint(tid)?;
@@ -139,7 +140,8 @@ impl Domain {
                     }
                     self.task(tid)?.report = None;
                 }
-                if let Some(Status::Exited(_) | Status::Killed(_) | Status::Exit(_)) = self.task(tid)?.report
+                if let None | Some(Status::Exited(_) | Status::Killed(_) | Status::Exit(_)) =
+                    self.task(tid)?.report
                 {
                     return Ok(Step::Elsewhere);
                 }

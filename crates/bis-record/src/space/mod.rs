@@ -66,6 +66,8 @@ pub struct AddressSpace {
     clock: Clock,
     /// Its program's: 32 or 64.
     bits: u32,
+    /// The text of its image may ask `cpuid` without a hook.
+    has_own_cpuid: bool,
 }
 
 /// What is left of a range without these, in order.
@@ -102,6 +104,7 @@ impl AddressSpace {
             patches: Patches::default(),
             clock: Clock::default(),
             bits: 64,
+            has_own_cpuid: false,
         }
     }
 
@@ -109,6 +112,16 @@ impl AddressSpace {
     #[must_use]
     pub fn of_bits(self, bits: u32) -> AddressSpace {
         AddressSpace { bits, ..self }
+    }
+
+    /// May the text of its image ask `cpuid` without a hook?
+    pub fn has_own_cpuid(&self) -> bool {
+        self.has_own_cpuid
+    }
+
+    /// It may.
+    pub fn set_own_cpuid(&mut self) {
+        self.has_own_cpuid = true;
     }
 
     /// How many bits its program's instructions have: 32 or 64.

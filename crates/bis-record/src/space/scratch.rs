@@ -4,10 +4,10 @@
 //!
 //! Each task has one block, below the agent, which grows when a call needs more. Replay knows nothing of it.
 
-use std::{collections::HashMap, ops::Range};
+use std::{collections::HashMap, mem, ops::Range};
 
 use bis_agent::{SCRATCH_BASE, SCRATCH_END};
-use bis_syscalls::{Dir, Plan, Slot};
+use bis_syscalls::{Dir, Piece, Plan, Slot};
 use bis_trace::types::{Addr, PAGE, Registers, Tid};
 use bis_tracee::{Memory, Stopped, Writable, address_limit, remote::Remote};
 
@@ -101,6 +101,11 @@ impl Scratch {
         if self.next + len > Addr(SCRATCH_END) { Room::None } else { Room::Map(self.next, len) }
     }
 
+    /// The task's block, if it has one.
+    pub fn block_of(&self, tid: Tid) -> Option<Range<Addr>> {
+        self.blocks.get(&tid).map(|(base, len)| *base..*base + *len)
+    }
+
     /// Where the room for a 32-bit call of the task is, or will be.
     pub fn narrow_base(&self, tid: Tid) -> Addr {
         self.rooms.get(&tid).map_or(self.next, |(base, _)| *base)
@@ -141,7 +146,8 @@ impl Scratch {
         let args = [base.0, len, prot, flags.cast_unsigned().into(), u64::MAX, 0];
         let mapped = address_limit::beside(&mut remote, |remote| remote.call(libc::SYS_mmap, args))?;
         remote.finish()?;
-        self.next = base + len;
+        // Behind a block is nothing.
+        self.next = base + len + PAGE;
         Ok(mapped == base.0.cast_signed())
     }
 
@@ -188,39 +194,63 @@ impl Place {
     }
 }
 
+/// How much of a piece the kernel could use where the program has it, bytes from its start. None: it could
+/// read more of it than write, and only the piece itself will do.
+fn usable(piece: &Piece, tid: Tid, memory: &Memory) -> Option<u64> {
+    let home = Addr(piece.home);
+    let readable = |len: u64| memory.read_upto(home, usize::try_from(len).unwrap_or(0)).len() as u64;
+    if piece.dir == Dir::In {
+        return Some(readable(piece.len));
+    }
+    let len = match memory.writable(tid, home..home.saturating_add(piece.len)) {
+        Writable::Surely(len) => len,
+        // Nothing else tells whether it is there.
+        Writable::Perhaps(len) => readable(len),
+    };
+    let is_one = piece.dir == Dir::Out || len == piece.len || readable(piece.len) == len;
+    is_one.then_some(len)
+}
+
 /// Puts the pieces of a plan into a block: copies what the kernel reads, and patches the pointers. Returns
-/// the pieces' places and the registers to make the call with. None where a piece cannot be read, or not be
-/// written: the call fails as it would have only where its buffers are the program's own.
+/// the pieces' places and the registers to make the call with.
+///
+/// Of one that the kernel could use in part only, or not at all (behind it is nothing, or what the program may
+/// not write), the part lies at the end of the block, behind which is nothing either: the call does, and
+/// fails, as it would have. None where that is so of more than one, or of one that can be read and not written.
 pub fn relocate(
     plan: &Plan,
-    base: Addr,
+    block: &Range<Addr>,
     tid: Tid,
     memory: &Memory,
     entry: &Registers,
 ) -> Option<(Vec<Place>, Registers)> {
-    let mut at = base;
+    let mut next = block.start;
+    let mut has_edge = false;
     let mut places = Vec::with_capacity(plan.pieces.len());
     for piece in &plan.pieces {
+        let home = Addr(piece.home);
         if piece.fixed {
-            places.push(Place { addr: Addr(piece.home), before: None });
+            places.push(Place { addr: home, before: None });
             continue;
         }
-        let len = usize::try_from(piece.len).ok()?;
-        at = place_at(at, Addr(piece.home), piece.len);
-        let home = Addr(piece.home)..Addr(piece.home.saturating_add(piece.len));
-        let writable = if piece.dir == Dir::In { Writable::Unknown } else { memory.is_writable(tid, home) };
-        let content = match writable {
-            Writable::No => return None,
-            Writable::Yes if piece.dir == Dir::Out => Vec::new(),
-            // An output buffer is read too, if nothing else tells whether it is there.
-            Writable::Yes | Writable::Unknown => memory.read_vec(Addr(piece.home), len).ok()?,
-        };
-        if piece.dir != Dir::Out {
-            memory.write(at, &content).ok()?;
+        let len = usable(piece, tid, memory)?;
+        let is_part = len < piece.len;
+        if is_part && mem::replace(&mut has_edge, true) {
+            return None;
         }
-        let before = (piece.dir == Dir::InOut).then_some(content);
+        let at = if is_part { block.end - len } else { place_at(next, home, len) };
+        // What a call that fails has written of a part is told from what was there.
+        let before = if piece.dir == Dir::Out && !is_part {
+            None
+        } else {
+            let content = memory.read_vec(home, usize::try_from(len).ok()?).ok()?;
+            memory.write(at, &content).ok()?;
+            (piece.dir != Dir::In).then_some(content)
+        };
         places.push(Place { addr: at, before });
-        at = (at + piece.len).next_multiple_of(ALIGN);
+        if !is_part {
+            next = (at + len).next_multiple_of(ALIGN);
+        }
     }
     let mut args = entry.args();
     for (piece, place) in plan.pieces.iter().zip(&places) {

@@ -10,7 +10,12 @@ impl Process {
     /// Does `cpuid` tell the program which core it is on, unrecorded? A domain is so from its exec on, or
     /// never.
     pub fn is_told_its_core(&self) -> bool {
-        self.hooks.is_none() && !self.session.has_cpuid_faulting
+        self.is_told_by(self.hooks.is_some())
+    }
+
+    /// The same, once it has hooks or has none.
+    pub fn is_told_by(&self, has_hooks: bool) -> bool {
+        !self.session.has_cpuid_faulting && (!has_hooks || self.space.has_own_cpuid())
     }
 
     /// The slot for this domain, or a copy of it, that becomes active. It prefers `current`.

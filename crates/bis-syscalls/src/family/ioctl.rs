@@ -144,8 +144,8 @@ fn ethtool(b: &mut Builder<'_>) -> Verdict {
     Ok(())
 }
 
-/// A request of the wireless extensions that is answered by a pointer, its room (16 bits, in bytes), and flags:
-/// `struct iw_point` in `struct iwreq`.
+/// A request of the wireless extensions that is answered by a pointer, its room (16 bits, in bytes), and
+/// flags: `struct iw_point` in `struct iwreq`.
 fn iw_point(b: &mut Builder<'_>) {
     let at = b.call.args[2];
     let addr = b.u64_at(at.wrapping_add(DATA)).unwrap_or(0);

@@ -261,7 +261,9 @@ fn kind() -> impl Strategy<Value = EventKind> {
     let insn = insn();
     let siginfo = vec(any::<u8>(), 128);
     prop_oneof![
-        (base(), outcome()).prop_map(|(base, outcome)| EventKind::Start(Box::new(Start { base, outcome }))),
+        (base(), outcome(), any::<bool>()).prop_map(|(base, outcome, has_own_cpuid)| {
+            EventKind::Start(Box::new(Start { base, outcome, has_own_cpuid }))
+        }),
         // Half of them change only rax, which is written in another way.
         (any::<u64>(), registers(), outcome(), any::<bool>(), any::<u64>()).prop_map(
             |(nr, entry, mut outcome, plain, rax)| {

@@ -56,6 +56,7 @@ pub(super) fn event(from: schema::event::Reader<'_>, ours: bool, all: &Bytes) ->
             EventKind::Start(Box::new(Start {
                 base: base(start.get_base()?)?,
                 outcome: outcome(start.get_outcome()?, None, ours)?,
+                has_own_cpuid: start.get_own_cpuid(),
             }))
         }
         Which::Syscall(call) => {

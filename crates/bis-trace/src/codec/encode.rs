@@ -39,6 +39,7 @@ pub(super) fn event(event: &Event, mut to: schema::event::Builder<'_>) -> Result
         EventKind::Start(start) => {
             let mut to = to.init_start();
             base(&start.base, to.reborrow().init_base())?;
+            to.set_own_cpuid(start.has_own_cpuid);
             outcome(&start.outcome, None, to.init_outcome())
         }
         EventKind::Syscall { nr, entry, outcome: result } => {

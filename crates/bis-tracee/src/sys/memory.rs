@@ -73,8 +73,8 @@ pub struct Found {
     pub is_of_file: bool,
 }
 
-/// The mapping that an address is in, of the address space whose `/proc/PID/maps` is given (PROCMAP_QUERY, from
-/// Linux 6.11 on).
+/// The mapping that an address is in, of the address space whose `/proc/PID/maps` is given (PROCMAP_QUERY,
+/// from Linux 6.11 on).
 ///
 /// # Errors
 /// ENOENT where nothing is mapped, ENOTTY where the kernel does not know the question.

@@ -141,7 +141,7 @@ fn a_reader_that_goes_away_is_no_failure() {
         .meta(&Meta::Domain(DomainEntry { domain, pid: tid, ppid: Tid(1), tid, base: base.clone(), seq }))
         .unwrap();
     let mut stream = writer.stream(domain);
-    let start = EventKind::Start(Box::new(Start { base, outcome: Outcome::default() }));
+    let start = EventKind::Start(Box::new(Start { base, outcome: Outcome::default(), has_own_cpuid: false }));
     stream
         .push(&Event { seq, tid, kind: start, ticks: None, sums: Vec::new(), lapse: Lapse::default() })
         .unwrap();
