@@ -33,7 +33,8 @@
 #                            bs; one step or more, of any thread) leads there, forwards or backwards as needed, and the
 #                            stop reply is T00 with the thread that is current there. Breakpoints on the way do not
 #                            count. An interrupt on the way stops where that is possible, with T02, and forgets the target.
-#   go PLACE libraries       the same, and the libraries that are mapped there are others than here.
+#                            Then `libraries` tells whether the libraries that are mapped there are others than where the jump
+#                            began: `others`, or `same`. gdb asks for them only where the program stops as it loads one.
 #   load PATH                the target is in another program or process, whose executable PATH is. The next vRun,
 #                            whatever its arguments, begins there.
 #   here                     it is where we are; nothing is armed.
@@ -45,7 +46,8 @@
 # another thread than the one that gdb steps over a breakpoint is an assertion failure in gdb 13; a user who arms a target
 # by `monitor seek` and continues where a breakpoint is meets it, unless the thread is the same.
 #
-# vRun;;ARG (gdb's `run ARG`) begins anew: at event ARG, at checkpoint N for `cN`, at the begin without ARG. After the
+# vRun;;ARG (gdb's `run ARG`) begins anew: at event ARG, at checkpoint N for `cN`, at the begin without ARG. Where ARG is no such
+# place, the server says so (the packet O), and the program stays where it is. After the
 # stop reply to vRun, gdb (and Delve) sends a vCont;c, which is answered by T00 at the same place at once. What comes
 # before it, vKill, is answered by OK and ends nothing.
 #
@@ -229,7 +231,7 @@ def bis_move(request):
         # Not a step forwards: where a breakpoint is, gdb steps over it first, and fails an assertion of its own (gdb 13)
         # if the program then stops in another thread. Backwards it steps over nothing.
         gdb.execute("reverse-stepi")
-        if rest.endswith(" libraries") and gdb.selected_thread() is not None:
+        if gdb.selected_thread() is not None and bis_monitor("libraries").startswith("others"):
             gdb.execute("nosharedlibrary", to_string=True)
             gdb.execute("sharedlibrary", to_string=True)
         BisWatched.jumped()
@@ -449,6 +451,40 @@ def bis_is_of_forks(point):
         return False
 
 
+class BisExceptions:
+    """Catchpoints of exceptions, which gdb 13 leaves in a library that it forgets: at the next stop it looks them up in memory of its own
+    that is gone, and is ended by that. So they are disabled while the library goes."""
+
+    disabled = set()
+
+    @classmethod
+    def freed(cls, event):
+        if not BisTarget.known:
+            return
+        for point in gdb.breakpoints():
+            if point.type == gdb.BP_CATCHPOINT and point.enabled and cls.is_of_exceptions(point):
+                point.enabled = False
+                cls.disabled.add(point.number)
+
+    @classmethod
+    def loaded(cls, event):
+        """One that has them again: gdb has looked for what it catches in each of its libraries when it comes to its next stop."""
+        if not cls.disabled or "libstdc++" not in (event.new_objfile.filename or ""):
+            return
+        for point in gdb.breakpoints() if cls.disabled else ():
+            if point.number in cls.disabled:
+                point.enabled = True
+        cls.disabled = set()
+
+    @staticmethod
+    def is_of_exceptions(point):
+        try:
+            text = gdb.execute("info breakpoints %d" % point.number, to_string=True)
+        except gdb.error:
+            return False
+        return "exception " in text
+
+
 class BisSeen:
     """Does a user see the stops that there are now? Those on the way to an answer are seen by nobody."""
 
@@ -483,6 +519,8 @@ def bis_prompt():
         gdb.execute("maintenance flush dcache", to_string=True)
     if refused:
         gdb.write(refused, gdb.STDERR)
+    # A command that failed when it had moved the program told of no stop.
+    bis_seen()
 
 
 BisLook("when", """Show the number of the last event before this place.
@@ -547,6 +585,9 @@ And gdb's own: reverse-continue, reverse-step, reverse-next, reverse-finish, rev
 BisHelp()
 gdb.events.stop.connect(bis_stopped)
 gdb.events.before_prompt.connect(bis_prompt)
+if hasattr(gdb.events, "free_objfile"):
+    gdb.events.free_objfile.connect(BisExceptions.freed)
+    gdb.events.new_objfile.connect(BisExceptions.loaded)
 gdb.events.breakpoint_deleted.connect(BisWatchIf.deleted)
 gdb.events.breakpoint_deleted.connect(lambda point: bis_catches(point, point.number))
 gdb.events.breakpoint_created.connect(bis_catches)

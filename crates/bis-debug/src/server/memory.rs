@@ -20,6 +20,8 @@ pub(super) struct Memory {
     pub target: Option<Target>,
     /// Where the program went by itself after a `vRun`: the resume that follows is for nothing.
     pub has_just_run: bool,
+    /// The libraries where the last jump has led are others than where it began.
+    pub has_other_libraries: bool,
     /// A step back has led over an exec. gdb, where nothing catches that, goes on backwards by itself, and
     /// not by a step.
     pub has_crossed_exec: bool,

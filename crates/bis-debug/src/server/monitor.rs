@@ -68,6 +68,10 @@ impl<'t> Served<'t> {
             ["written", rest @ ..] => self.written_like(rest.first().unwrap_or(&"")),
             ["say", text] => self.say(text, thread),
             ["prompt"] => Ok(self.at_prompt()),
+            ["libraries"] => {
+                let others = std::mem::take(&mut self.memory.has_other_libraries);
+                Ok(if others { "others\n" } else { "same\n" }.into())
+            }
             ["checkpoint", note @ ..] => Ok(self.keep(&note.join(" "))),
             ["delete", "checkpoint", number] | ["discard", number] => self.forget(number),
             ["checkpoint-interval", words @ ..] => self.set_interval(words),
@@ -231,6 +235,7 @@ impl<'t> Served<'t> {
         }
         self.memory.has_crossed_exec = false;
         let target = self.memory.target.take()?;
+        let before = self.libraries_xml("");
         self.session.end_diversion();
         self.session.is_behind();
         if let Err(why) = self.enter(target.spot.domain) {
@@ -247,6 +252,7 @@ impl<'t> Served<'t> {
                 Report { tid: self.session.tid(), why: Why::Arrived }
             }
         };
+        self.memory.has_other_libraries = self.libraries_xml("") != before;
         Some(self.tell(report))
     }
 
@@ -329,7 +335,12 @@ impl<'t> Served<'t> {
                 }
                 self.tell(report)
             }
-            Err(why) => self.errors.sentence(&why),
+            // gdb takes an error for one of its own doing, and believes that there is no process any more.
+            Err(why) => {
+                self.session.say_line(&format!("bis: {why}"));
+                self.memory.has_just_run = true;
+                self.tell(Report { tid: self.session.tid(), why: Why::Arrived })
+            }
         }
     }
 
