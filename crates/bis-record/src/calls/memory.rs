@@ -14,7 +14,7 @@ use std::{
 
 use bis_syscalls::Call;
 use bis_trace::{
-    event::{Backing, Effect, OUTSIDE, Outcome},
+    event::{Backing, Effect, MemWrite, OUTSIDE, Outcome},
     shared::{Move, SharedRange},
     types::{Addr, Fd, ObjectId, PAGE, Tid},
 };
@@ -247,7 +247,11 @@ impl Domain {
         let kept = if is_as_installed {
             self.session.keep(&file, &name)?
         } else {
-            self.add_view((addr, len), key, offset, (&file, &name))?.file
+            let kept = self.add_view((addr, len), key, offset, (&file, &name))?.file;
+            if let Some((at, data)) = self.tail(addr..addr + len, offset, meta.st_size()) {
+                outcome.writes.push(MemWrite { addr: addr + (at - offset), data });
+            }
+            kept
         };
         let backing = Backing::File { file: kept, offset };
         outcome.effects.push(Effect::Map { addr, len, prot, backing });
@@ -292,9 +296,27 @@ impl Domain {
                 None => (offset + len, None),
             };
             outcome.effects.push(Effect::NewObject { object, len: object_len, content });
+            if let Some((at, data)) = self.tail(addr..addr + len, offset, object_len) {
+                outcome.effects.push(Effect::WriteObject { object, offset: at, data });
+            }
         }
         outcome.effects.push(Effect::Map { addr, len, prot, backing: Backing::Shared { object, offset } });
         self.add_shared(SharedRange { start: addr, end: addr + len, object, offset }, new)
+    }
+
+    /// What the last page of a file of so many bytes has behind its end, as the range shows it that has just
+    /// been mapped from `offset` on: where in the file, and what; none if that is nothing but zeros. Whoever
+    /// has mapped a file may store there, and who maps it later finds that.
+    fn tail(&self, range: Range<Addr>, offset: u64, file_len: u64) -> Option<(u64, Vec<u8>)> {
+        let at = file_len.checked_sub(offset)?;
+        let start = range.start.saturating_add(at);
+        let len = file_len.next_multiple_of(PAGE) - file_len;
+        if len == 0 || start >= range.end {
+            return None;
+        }
+        let mut data = self.memory.read_upto(start, usize::try_from(len).ok()?);
+        data.truncate(data.iter().rposition(|byte| *byte != 0)? + 1);
+        Some((file_len, data))
     }
 
     /// Anonymous shared memory that was mapped for the task: address, length, protection. A new object.
