@@ -229,7 +229,7 @@ pub const SHORTENED: [u64; 4] = [
     libc::SYS_sendto.cast_unsigned(),
 ];
 
-/// The calls that no hook makes: those, and the one after which SIGTRAP may be blocked, so that nobody lies in
-/// wait for the task any more.
+/// The calls that no hook makes: those, and the one after which SIGTRAP may be blocked, so that nobody lies
+/// in wait for the task any more.
 pub const TRACED: [u64; 5] =
     [SHORTENED[0], SHORTENED[1], SHORTENED[2], SHORTENED[3], libc::SYS_rt_sigprocmask.cast_unsigned()];

@@ -34,8 +34,8 @@ pub struct Memory {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Writable {
     Surely(u64),
-    /// Not more than that: the kernel does not tell (before Linux 6.11), or it is a file, which may end before
-    /// its mapping does.
+    /// Not more than that: the kernel does not tell (before Linux 6.11), or it is a file, which may end
+    /// before its mapping does.
     Perhaps(u64),
 }
 

@@ -214,9 +214,10 @@ fn usable(piece: &Piece, tid: Tid, memory: &Memory) -> Option<u64> {
 /// Puts the pieces of a plan into a block: copies what the kernel reads, and patches the pointers. Returns
 /// the pieces' places and the registers to make the call with.
 ///
-/// Of one that the kernel could use in part only, or not at all (behind it is nothing, or what the program may
-/// not write), the part lies at the end of the block, behind which is nothing either: the call does, and
-/// fails, as it would have. None where that is so of more than one, or of one that can be read and not written.
+/// Of one that the kernel could use in part only, or not at all (behind it is nothing, or what the program
+/// may not write), the part lies at the end of the block, behind which is nothing either: the call does, and
+/// fails, as it would have. None where that is so of more than one, or of one that can be read and not
+/// written.
 pub fn relocate(
     plan: &Plan,
     block: &Range<Addr>,
