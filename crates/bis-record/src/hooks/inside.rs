@@ -31,8 +31,9 @@ impl Domain {
         match self.recorder().kernels_disposition(tid, signal) {
             Disposition::Handler => {}
             Disposition::Ignore => return self.ignored_in_hook(tid),
-            // It would stop in the hook, and all others could not come to where they stop.
-            Disposition::Stop if others => {}
+            // It would stop in the hook, and all others could not come to where they stop; or hold there for
+            // its tracer, where no event can say that it is.
+            Disposition::Stop if others || self.session.traced.is_tracee(tid) => {}
             // Others see what it has done before.
             Disposition::Fatal if self.is_outlived(tid) => {}
             _ => return Ok(false),

@@ -103,6 +103,8 @@ impl Domain {
 
     /// While a task holds, others go on, and its memory may be changed: an event says where it is.
     fn describe_held(&mut self, tid: Tid, kind: Kind) -> Result<()> {
+        // What hooks have logged becomes an event now, and the task may have computed since.
+        let is_midway = self.task(tid)?.standing.is_midway();
         self.drain(tid)?;
         if matches!(kind, Kind::Entry { .. }) && self.task(tid)?.call.is_none() {
             let has_company = self.tasks.len() > 1 || self.space.shared().iter().next().is_some();
@@ -113,7 +115,7 @@ impl Domain {
                 Ok(())
             };
         }
-        if self.task(tid)?.standing.is_midway() && self.task(tid)?.call.is_none() {
+        if is_midway && self.task(tid)?.call.is_none() && self.in_hook(tid)?.is_none() {
             self.pause(tid, Vec::new())?;
         }
         self.task(tid)?.standing.describe();
