@@ -14,3 +14,5 @@ bis
 #> checkpoint, restart N
 monitor nonsense
 #> is no command of bis
+monitor seek
+#> seek needs a place

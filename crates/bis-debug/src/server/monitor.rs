@@ -77,6 +77,8 @@ impl<'t> Served<'t> {
             ["checkpoint-interval", words @ ..] => self.set_interval(words),
             ["rollback"] => self.aim_at_latest_kept(),
             ["restart" | "rollback", number] => self.aim_at_kept(number),
+            ["seek"] => Err(Refused("seek needs a place: an event's number, start or end".into())),
+            ["restart"] => Err(Refused("restart needs the number of a checkpoint".into())),
             ["seek", place] => self.aim_at_place(place),
             ["back", rest @ ..] => self.aim_back(rest.first().copied()),
             ["forward", rest @ ..] => self.aim_forward(rest.first().copied()),
