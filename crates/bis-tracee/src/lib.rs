@@ -51,5 +51,5 @@ pub mod xlayout;
 pub mod xsave;
 
 pub use error::{Result, TraceeError};
-pub use memory::{Memory, Writable};
+pub use memory::{Memory, Usable};
 pub use task::{Resume, Running, Status, Stopped};

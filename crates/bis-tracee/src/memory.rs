@@ -30,9 +30,9 @@ pub struct Memory {
     maps: OnceLock<Option<File>>,
 }
 
-/// How much of a range the program may write, by what it has mapped there, bytes from its start.
+/// How much of a range the program may use, by what it has mapped there, bytes from its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Writable {
+pub enum Usable {
     Surely(u64),
     /// Not more than that: the kernel does not tell (before Linux 6.11), or it is a file, which may end
     /// before its mapping does.
@@ -154,14 +154,23 @@ impl Memory {
     }
 
     /// How much of a range the program may write. `tid` is one of its tasks.
-    pub fn writable(&self, tid: Tid, range: Range<Addr>) -> Writable {
+    pub fn writable(&self, tid: Tid, range: Range<Addr>) -> Usable {
+        self.usable(tid, range, |mapping| mapping.is_writable)
+    }
+
+    /// How much of a range the program may read. We ourselves can read more: memory without any access, too.
+    pub fn readable(&self, tid: Tid, range: Range<Addr>) -> Usable {
+        self.usable(tid, range, |mapping| mapping.is_accessible)
+    }
+
+    fn usable(&self, tid: Tid, range: Range<Addr>, may: impl Fn(&sys::Found) -> bool) -> Usable {
         let open = || File::open(proc::path(tid, "maps")).ok();
-        let all = Writable::Perhaps(range.end - range.start);
+        let all = Usable::Perhaps(range.end - range.start);
         let Some(maps) = self.maps.get_or_init(open) else { return all };
         let (mut at, mut is_sure) = (range.start, true);
         while at < range.end {
             match sys::mapping_at(maps, at) {
-                Ok(mapping) if !mapping.is_writable => break,
+                Ok(mapping) if !may(&mapping) => break,
                 Ok(mapping) => {
                     is_sure &= !mapping.is_of_file;
                     at = mapping.end.min(range.end);
@@ -171,7 +180,7 @@ impl Memory {
             }
         }
         let len = at - range.start;
-        if is_sure { Writable::Surely(len) } else { Writable::Perhaps(len) }
+        if is_sure { Usable::Surely(len) } else { Usable::Perhaps(len) }
     }
 
     /// Makes all of these writes, in order. Many small ones that follow each other on one page, as those of
@@ -244,15 +253,15 @@ mod tests {
             memory.writable(me, start..start + len)
         };
         let heap = vec![1u8; 1 << 20].leak();
-        if asked(b"text".as_ptr(), 1) == Writable::Perhaps(1) {
+        if asked(b"text".as_ptr(), 1) == Usable::Perhaps(1) {
             // A kernel that does not tell: then it tells of nothing.
-            assert_eq!(asked(heap.as_ptr(), 1), Writable::Perhaps(1));
+            assert_eq!(asked(heap.as_ptr(), 1), Usable::Perhaps(1));
             return;
         }
-        assert_eq!(asked(heap.as_ptr(), 1 << 20), Writable::Surely(1 << 20));
-        assert_eq!(asked(b"text".as_ptr(), 1), Writable::Surely(0));
-        assert_eq!(asked(std::ptr::without_provenance(8), 8), Writable::Surely(0));
-        let Writable::Surely(part) = asked(heap.as_ptr(), 1 << 46) else { panic!("not all of it is heap") };
+        assert_eq!(asked(heap.as_ptr(), 1 << 20), Usable::Surely(1 << 20));
+        assert_eq!(asked(b"text".as_ptr(), 1), Usable::Surely(0));
+        assert_eq!(asked(std::ptr::without_provenance(8), 8), Usable::Surely(0));
+        let (Usable::Surely(part) | Usable::Perhaps(part)) = asked(heap.as_ptr(), 1 << 46);
         assert!((1 << 20..1 << 46).contains(&part), "{part:#x}");
     }
 

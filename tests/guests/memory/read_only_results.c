@@ -83,6 +83,13 @@ static void check_page(int kind) {
   CHECK(read(pipes[0], text, sizeof text) == 6 && memcmp(text, "abcdef", 6) == 0);
   CHECK(read(stream[0], text, sizeof text) == 6 && memcmp(text, "stream", 6) == 0);
 
+  // Nor may they be read, without any access.
+  CHECK(mprotect(end, PAGE, PROT_NONE) == 0);
+  CHECK_ERRNO(write(stream[1], there, 4), EFAULT);
+  CHECK_ERRNO(send(packets[1], there, 4, 0), EFAULT);
+  CHECK_ERRNO(poll(watched, 1, 1000), EFAULT);
+  CHECK(mprotect(end, PAGE, PROT_READ) == 0);
+
   // As far as it may be written.
   CHECK(write(stream[1], "0123456789", 10) == 10);
   struct iovec two[2] = {{text, 4}, {there, 4}};

@@ -20,7 +20,7 @@ use bis_trace::{
     types::{Addr, Fd, PAGE, Tid},
 };
 use bis_tracee::{
-    Memory, Writable,
+    Memory, Usable,
     maps::{self, Mapping},
     proc,
 };
@@ -280,8 +280,8 @@ impl Crew {
             let range = home.saturating_add(output.offset)..home.saturating_add(output.offset + output.len);
             let is_kept = call.place(output.piece) != home
                 || match self.memory.writable(tid, range) {
-                    Writable::Surely(len) => len == output.len,
-                    Writable::Perhaps(len) => len == output.len && !failed,
+                    Usable::Surely(len) => len == output.len,
+                    Usable::Perhaps(len) => len == output.len && !failed,
                 };
             if is_kept { vec![output] } else { pages.writable_parts(home, output) }
         };

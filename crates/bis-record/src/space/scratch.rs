@@ -9,7 +9,7 @@ use std::{collections::HashMap, mem, ops::Range};
 use bis_agent::{SCRATCH_BASE, SCRATCH_END};
 use bis_syscalls::{Dir, Piece, Plan, Slot};
 use bis_trace::types::{Addr, PAGE, Registers, Tid};
-use bis_tracee::{Memory, Stopped, Writable, address_limit, remote::Remote};
+use bis_tracee::{Memory, Stopped, Usable, address_limit, remote::Remote};
 
 use crate::error::Result;
 
@@ -194,21 +194,38 @@ impl Place {
     }
 }
 
-/// How much of a piece the kernel could use where the program has it, bytes from its start. None: it could
-/// read more of it than write, and only the piece itself will do.
-fn usable(piece: &Piece, tid: Tid, memory: &Memory) -> Option<u64> {
-    let home = Addr(piece.home);
-    let readable = |len: u64| memory.read_upto(home, usize::try_from(len).unwrap_or(0)).len() as u64;
-    if piece.dir == Dir::In {
-        return Some(readable(piece.len));
+/// What of a piece the kernel could use where the program has it.
+struct Part {
+    /// Bytes from its start.
+    len: u64,
+    /// What is there, where the kernel reads it, or where only that told how much is there.
+    content: Option<Vec<u8>>,
+}
+
+impl Part {
+    /// None: the kernel could read more of it than write, and only the piece itself will do.
+    fn of(piece: &Piece, tid: Tid, memory: &Memory) -> Option<Part> {
+        let home = Addr(piece.home)..Addr(piece.home).saturating_add(piece.len);
+        let read = |len: u64| {
+            let content = memory.read_upto(home.start, usize::try_from(len).unwrap_or(0));
+            Part { len: content.len() as u64, content: Some(content) }
+        };
+        let most = |usable: Usable| match usable {
+            Usable::Surely(len) | Usable::Perhaps(len) => len,
+        };
+        match piece.dir {
+            Dir::In => Some(read(most(memory.readable(tid, home.clone())))),
+            Dir::Out => match memory.writable(tid, home.clone()) {
+                Usable::Surely(len) => Some(Part { len, content: None }),
+                // Nothing else tells whether it is there.
+                Usable::Perhaps(len) => Some(read(len)),
+            },
+            Dir::InOut => {
+                let part = read(most(memory.readable(tid, home.clone())));
+                (part.len <= most(memory.writable(tid, home.clone()))).then_some(part)
+            }
+        }
     }
-    let len = match memory.writable(tid, home..home.saturating_add(piece.len)) {
-        Writable::Surely(len) => len,
-        // Nothing else tells whether it is there.
-        Writable::Perhaps(len) => readable(len),
-    };
-    let is_one = piece.dir == Dir::Out || len == piece.len || readable(piece.len) == len;
-    is_one.then_some(len)
 }
 
 /// Puts the pieces of a plan into a block: copies what the kernel reads, and patches the pointers. Returns
@@ -234,7 +251,7 @@ pub fn relocate(
             places.push(Place { addr: home, before: None });
             continue;
         }
-        let len = usable(piece, tid, memory)?;
+        let Part { len, content } = Part::of(piece, tid, memory)?;
         let is_part = len < piece.len;
         if is_part && mem::replace(&mut has_edge, true) {
             return None;
@@ -244,7 +261,10 @@ pub fn relocate(
         let before = if piece.dir == Dir::Out && !is_part {
             None
         } else {
-            let content = memory.read_vec(home, usize::try_from(len).ok()?).ok()?;
+            let content = match content {
+                Some(content) => content,
+                None => memory.read_vec(home, usize::try_from(len).ok()?).ok()?,
+            };
             memory.write(at, &content).ok()?;
             (piece.dir != Dir::In).then_some(content)
         };

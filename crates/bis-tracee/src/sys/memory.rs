@@ -70,6 +70,8 @@ pub struct Found {
     /// The first address after it.
     pub end: Addr,
     pub is_writable: bool,
+    /// It has some access: what may be written or executed can be read, too (but for keys of protection).
+    pub is_accessible: bool,
     pub is_of_file: bool,
 }
 
@@ -95,6 +97,9 @@ pub fn mapping_at(maps: &std::fs::File, addr: Addr) -> io::Result<Found> {
         start: Addr(query.vma_start),
         end: Addr(query.vma_end),
         is_writable: has(flag::PROCMAP_QUERY_VMA_WRITABLE),
+        is_accessible: has(flag::PROCMAP_QUERY_VMA_READABLE)
+            || has(flag::PROCMAP_QUERY_VMA_WRITABLE)
+            || has(flag::PROCMAP_QUERY_VMA_EXECUTABLE),
         is_of_file: query.inode != 0,
     })
 }
