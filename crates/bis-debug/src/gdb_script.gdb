@@ -453,13 +453,19 @@ def bis_is_of_forks(point):
 
 class BisExceptions:
     """Catchpoints of exceptions, which gdb 13 leaves in a library that it forgets: at the next stop it looks them up in memory of its own
-    that is gone, and is ended by that. So they are disabled while the library goes."""
+    that is gone, and is ended by that. So they are disabled while the library is away."""
 
     disabled = set()
+    LIBRARIES = ("libstdc++", "libc++abi")
+
+    @classmethod
+    def is_theirs(cls, objfile):
+        name = objfile.filename or ""
+        return any(library in name for library in cls.LIBRARIES)
 
     @classmethod
     def freed(cls, event):
-        if not BisTarget.known:
+        if not BisTarget.known or not cls.is_theirs(event.objfile):
             return
         for point in gdb.breakpoints():
             if point.type == gdb.BP_CATCHPOINT and point.enabled and cls.is_of_exceptions(point):
@@ -468,10 +474,10 @@ class BisExceptions:
 
     @classmethod
     def loaded(cls, event):
-        """One that has them again: gdb has looked for what it catches in each of its libraries when it comes to its next stop."""
-        if not cls.disabled or "libstdc++" not in (event.new_objfile.filename or ""):
+        """The library is back. gdb looks for what it catches in all that it has, before the program goes on."""
+        if not cls.disabled or not cls.is_theirs(event.new_objfile):
             return
-        for point in gdb.breakpoints() if cls.disabled else ():
+        for point in gdb.breakpoints():
             if point.number in cls.disabled:
                 point.enabled = True
         cls.disabled = set()

@@ -163,7 +163,7 @@ impl Memory {
         self.usable(tid, range, |mapping| mapping.is_accessible)
     }
 
-    fn usable(&self, tid: Tid, range: Range<Addr>, may: impl Fn(&sys::Found) -> bool) -> Usable {
+    fn usable(&self, tid: Tid, range: Range<Addr>, may: impl Fn(&sys::Mapped) -> bool) -> Usable {
         let open = || File::open(proc::path(tid, "maps")).ok();
         let all = Usable::Perhaps(range.end - range.start);
         let Some(maps) = self.maps.get_or_init(open) else { return all };

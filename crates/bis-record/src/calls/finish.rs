@@ -6,7 +6,11 @@ use bis_trace::{
     types::{EventSeq, Registers, Tid},
 };
 
-use super::{Exit, results::ignores_lost_time, table::learned};
+use super::{
+    Exit,
+    results::{EFAULT, ignores_lost_time},
+    table::learned,
+};
 use crate::{
     domain::Domain,
     error::Result,
@@ -143,9 +147,9 @@ impl Recorder<'_> {
             let [rdi, rsi, rdx, r10, r8, r9] = call.entry.args();
             outcome.regs = Registers { rdi, rsi, rdx, r10, r8, r9, ..*raw };
         }
-        // The kernel would have found that itself.
+        // Without scratch memory, the kernel would have found that there is no place for a result.
         if brought.lost && !ignores_lost_time(call.nr) {
-            outcome.regs.rax = (-i64::from(libc::EFAULT)).cast_unsigned();
+            outcome.regs.rax = EFAULT.cast_unsigned();
         }
         Ok(outcome)
     }

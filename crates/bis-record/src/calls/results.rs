@@ -228,7 +228,8 @@ pub fn ignores_lost_time(nr: u64) -> bool {
     [libc::SYS_select, libc::SYS_pselect6, libc::SYS_ppoll].contains(&nr.cast_signed())
 }
 
-const EFAULT: i64 = -(libc::EFAULT as i64);
+/// The result of a call that could not use the program's memory.
+pub const EFAULT: i64 = -(libc::EFAULT as i64);
 
 /// A task's memory, page by page, as its mappings tell it.
 struct Pages {

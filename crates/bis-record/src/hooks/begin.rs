@@ -176,6 +176,7 @@ impl Process {
             text.file.may_ask_cpuid(text.offset, text.end - text.start, text.own(text.start), cache)
         });
         if found {
+            tracing::info!(domain = %self.id, %start, "cpuid may be asked unseen: it stays on the first core");
             self.space.set_own_cpuid();
         }
     }

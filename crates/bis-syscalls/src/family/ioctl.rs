@@ -91,8 +91,9 @@ fn by_type(nr: u32) -> Shape {
         (0xaa, 0) => Shape::Refuse(ENOTTY, "userfaultfd by its device; as the call"),
         (0xae, _) => Shape::Refuse(ENOTTY, "a virtual machine's memory changes at any time"),
         (0x64, _) => Shape::Slow("a graphics driver's request"),
-        // The wireless extensions' odd numbers ask (IW_IS_GET in `wireless.h`), the even ones set.
-        (0x8b, even) if even & 1 == 0 && nr >> 16 == 0 => In,
+        // The wireless extensions' odd numbers ask (IW_IS_GET in `wireless.h`), the even ones set; not so the
+        // drivers' own, from SIOCIWFIRSTPRIV on.
+        (0x8b, even @ 0..0xe0) if even & 1 == 0 && nr >> 16 == 0 => In,
         _ => Shape::Slow("unknown ioctl request"),
     }
 }

@@ -1,8 +1,9 @@
 //! The memory of other processes, by the kernel's calls that copy between processes.
 
-use std::{io, os::fd::AsRawFd, ptr};
+use std::{fs::File, io, os::fd::AsRawFd, ptr};
 
 use bis_trace::types::{Addr, Tid};
+use linux_raw_sys::general::{procmap_query, procmap_query_flags as flag};
 
 /// Reads memory of a process from `addr` (process_vm_readv): how many bytes, up to the first page that cannot
 /// be read.
@@ -63,10 +64,14 @@ pub fn write_where_allowed(tid: Tid, addr: Addr, bytes: &[u8]) -> io::Result<usi
     }
 }
 
-/// A mapping, as the kernel tells it by itself.
+/// ioctl on `/proc/PID/maps`: one mapping, from Linux 6.11 on (`_IOWR('f', 17, struct procmap_query)` in
+/// `include/uapi/linux/fs.h`).
+pub const PROCMAP_QUERY: libc::c_ulong =
+    3 << 30 | (size_of::<procmap_query>() as libc::c_ulong) << 16 | 0x66 << 8 | 17;
+
+/// What the kernel tells of one mapping.
 #[derive(Clone, Copy, Debug)]
-pub struct Found {
-    pub start: Addr,
+pub struct Mapped {
     /// The first address after it.
     pub end: Addr,
     pub is_writable: bool,
@@ -75,16 +80,12 @@ pub struct Found {
     pub is_of_file: bool,
 }
 
-/// The mapping that an address is in, of the address space whose `/proc/PID/maps` is given (PROCMAP_QUERY,
-/// from Linux 6.11 on).
+/// The mapping that an address is in, of the address space whose `/proc/PID/maps` is given
+/// ([`PROCMAP_QUERY`]).
 ///
 /// # Errors
 /// ENOENT where nothing is mapped, ENOTTY where the kernel does not know the question.
-pub fn mapping_at(maps: &std::fs::File, addr: Addr) -> io::Result<Found> {
-    use linux_raw_sys::general::{procmap_query, procmap_query_flags as flag};
-    /// `_IOWR('f', 17, struct procmap_query)` (`include/uapi/linux/fs.h`).
-    const PROCMAP_QUERY: libc::c_ulong =
-        3 << 30 | (size_of::<procmap_query>() as libc::c_ulong) << 16 | 0x66 << 8 | 17;
+pub fn mapping_at(maps: &File, addr: Addr) -> io::Result<Mapped> {
     // SAFETY: a struct of numbers alone, for which zeros are values.
     let mut query: procmap_query = unsafe { std::mem::zeroed() };
     (query.size, query.query_addr) = (size_of::<procmap_query>() as u64, addr.0);
@@ -93,8 +94,7 @@ pub fn mapping_at(maps: &std::fs::File, addr: Addr) -> io::Result<Found> {
         return Err(io::Error::last_os_error());
     }
     let has = |bit: flag| query.vma_flags & bit as u64 != 0;
-    Ok(Found {
-        start: Addr(query.vma_start),
+    Ok(Mapped {
         end: Addr(query.vma_end),
         is_writable: has(flag::PROCMAP_QUERY_VMA_WRITABLE),
         is_accessible: has(flag::PROCMAP_QUERY_VMA_READABLE)

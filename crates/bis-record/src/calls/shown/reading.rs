@@ -58,9 +58,6 @@ const MEMORY_BYTES_MAX: u64 = 1 << 20;
 /// Texts that are kept for being read on.
 const TEXTS_MAX: usize = 16;
 
-/// ioctl on maps: the kernel's newer way to ask (6.11). An older one does not know it.
-const PROCMAP_QUERY: u64 = 0xc068_6611;
-
 /// Is this one of the calls that [`Domain::enter_shown`] looks at?
 fn is_read(nr: u64) -> bool {
     let calls = [libc::SYS_read, libc::SYS_pread64, libc::SYS_readv, libc::SYS_preadv, libc::SYS_preadv2];
@@ -89,7 +86,7 @@ const fn errno(number: i32) -> i64 {
 impl Domain {
     /// At the entry of any call that is traced: its result, if it reads a file that is shown otherwise.
     pub fn enter_shown(&mut self, tid: Tid, call: &Call) -> Result<Option<Entry>> {
-        let asks = call.nr.cast_signed() == libc::SYS_ioctl && call.args[1] == PROCMAP_QUERY;
+        let asks = call.nr.cast_signed() == libc::SYS_ioctl && call.args[1] == sys::PROCMAP_QUERY;
         if !self.session.shown.load(Ordering::Relaxed) {
             return Ok(None);
         }
