@@ -6,13 +6,26 @@
 
 use std::ops::{Deref, DerefMut};
 
-use crate::{crew::Crew, hooks::Hooks, space::AddressSpace};
+use bis_trace::types::{Registers, Tid};
+
+use crate::{crew::Crew, error::Result, hooks::Hooks, space::AddressSpace};
 
 pub struct Process {
     pub crew: Crew,
     pub space: AddressSpace,
     /// None: every call is traced.
     pub hooks: Option<Hooks>,
+}
+
+impl Process {
+    /// Where is the task in a hook, if it is in one?
+    pub fn in_hook(&mut self, tid: Tid) -> Result<Option<Registers>> {
+        if self.hooks.is_none() {
+            return Ok(None);
+        }
+        let regs = self.stopped(tid)?.regs()?;
+        Ok(self.space.is_in_hooks(regs.ip()).then_some(regs))
+    }
 }
 
 impl Deref for Process {

@@ -101,7 +101,10 @@ impl Replica<'_> {
             task.set_regs(&Registers { rip: led.0, ..task.regs()? })?;
             rip = led;
         }
-        let told = task.told.take().filter(|told| *told == rip && self.traps.program_at(*told).is_some());
+        // It may have been interrupted in the copies of what has given way, in front of the instruction of
+        // which the driver was told.
+        let own = self.traps.counted().iter().find_map(|counted| counted.original(rip)).map_or(rip, Addr);
+        let told = task.told.take().filter(|told| *told == own && self.traps.program_at(*told).is_some());
         // Where the program counts by itself, it goes on behind that; and in the copies of what has given
         // way.
         let past = told.and_then(|told| {

@@ -5,6 +5,7 @@
 mod many;
 mod sandbox;
 mod single;
+mod stops;
 
 use std::{
     collections::HashMap,
