@@ -19,13 +19,15 @@
 //!   (Whoever sends a stop and SIGCONT within the few microseconds in which we send it anew, may have the
 //!   latter lost.)
 //!
-//! How a handler is called is in `frames.rs`; what is kept back, in `stash.rs`; how that is delivered later,
-//! in `delivery.rs`; which signals wait, and what the kernel would do with them, in `waiting.rs`.
+//! Which thread takes a signal of its process is in `first.rs`; how a handler is called, in `frames.rs`; what
+//! is kept back, in `stash.rs`; how that is delivered later, in `delivery.rs`; which signals wait, and what
+//! the kernel would do with them, in `waiting.rs`.
 
 mod answers;
 pub mod asked;
 mod delivery;
 mod fatal;
+mod first;
 mod frames;
 mod stash;
 mod waiting;
@@ -60,7 +62,9 @@ impl Domain {
             let pid = self.task(tid)?.pid;
             self.unstop(pid);
         }
-        if self.signal_in_hook(tid, &info)? {
+        let is_of_first = self.hand_to_first(tid, &info)?;
+        let is_done = if is_of_first { self.ignored_in_hook(tid)? } else { self.signal_in_hook(tid, &info)? };
+        if is_done {
             return Ok(());
         }
         let place = self.task(tid)?.expect_signal.take();
@@ -84,6 +88,9 @@ impl Domain {
         let is_outlived = self.is_outlived(tid);
         let arrival = Arrival { in_call, is_expected, is_due, is_storm, others_go_on, is_outlived };
         self.task(tid)?.standing.set_midway(arrival.is_midway());
+        if is_of_first {
+            return self.answer(tid, info, Answer::Ignore, place.filter(|_| is_expected));
+        }
         let info = if self.session.traced.is_used() {
             match self.tell_signal(tid, &info, place)? {
                 Told::Holds => return Ok(()),

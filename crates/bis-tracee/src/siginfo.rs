@@ -140,6 +140,19 @@ impl SigInfo {
         self.signal() == Signal::TRAP && (libc::TRAP_BRKPT..=libc::TRAP_HWBKPT).contains(&self.code())
     }
 
+    /// Was it sent to a process, and not to one of its threads? Of the kernel's own signals and of timers,
+    /// which do not say so, this is what a terminal sends, and SIGCHLD.
+    pub fn is_of_process(&self) -> bool {
+        let is_of_terminal =
+            [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGTSTP, libc::SIGWINCH, libc::SIGCONT]
+                .contains(&i32::from(self.signal().0));
+        match self.code() {
+            libc::SI_USER => true,
+            libc::SI_KERNEL => is_of_terminal,
+            code => self.signal() == Signal::CHLD && (libc::CLD_EXITED..=libc::CLD_CONTINUED).contains(&code),
+        }
+    }
+
     /// Was it an `int3`?
     pub fn is_breakpoint(&self) -> bool {
         self.signal() == Signal::TRAP && self.code() == 0x80
@@ -169,6 +182,14 @@ fn signal_sets<const N: usize>(tid: Tid, names: [&str; N]) -> [u64; N] {
 pub fn has_open(tid: Tid) -> bool {
     let [own, shared, blocked] = signal_sets(tid, ["SigPnd", "ShdPnd", "SigBlk"]);
     (own | shared) & !blocked != 0
+}
+
+/// Would the kernel give this task a signal that its process is sent? It lives, and does not block it. Reads
+/// `/proc/TID/status`.
+pub fn may_take(tid: Tid, signal: Signal) -> bool {
+    let Some(status) = Fields::of(tid) else { return false };
+    let lives = status.text("State").is_some_and(|state| !state.starts_with(['Z', 'X']));
+    lives && status.number("SigBlk", 16).is_some_and(|blocked| blocked & bit(signal) == 0)
 }
 
 /// Reads `/proc/TID/status`: about 20 µs. SIGKILL and SIGSTOP included.

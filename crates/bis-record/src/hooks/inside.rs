@@ -40,7 +40,10 @@ impl Domain {
         }
         let Some(regs) = self.in_hook(tid)? else { return Ok(false) };
         let interrupts = self.call_off(tid, &regs)?;
-        self.keep_back(tid, *info)?;
+        // What one carries is kept already.
+        if !self.is_carrier(tid, info) {
+            self.keep_back(tid, *info)?;
+        }
         self.task(tid)?.interrupts = interrupts.then_some(signal);
         if !interrupts {
             self.stop_in_hook();
@@ -111,15 +114,6 @@ impl Domain {
 }
 
 impl Process {
-    /// Where is the task in a hook, if it is in one?
-    pub fn in_hook(&mut self, tid: Tid) -> Result<Option<Registers>> {
-        if self.hooks.is_none() {
-            return Ok(None);
-        }
-        let regs = self.stopped(tid)?.regs()?;
-        Ok(self.space.is_in_hooks(regs.ip()).then_some(regs))
-    }
-
     /// The task stops with its process, wherever it is.
     pub fn stops_in_hook(&mut self, tid: Tid) -> Result<()> {
         let inside = self.in_hook(tid)?.is_some();
@@ -141,7 +135,7 @@ impl Process {
     /// A signal that is ignored finds the task in a hook. Without a tracer it would not have come: where it
     /// has ended a call that the kernel does not make again by itself, the call becomes a traced one. True:
     /// it was that.
-    fn ignored_in_hook(&mut self, tid: Tid) -> Result<bool> {
+    pub fn ignored_in_hook(&mut self, tid: Tid) -> Result<bool> {
         let Some(regs) = self.in_hook(tid)? else { return Ok(false) };
         let is_ended = regs.rip == hooks::SYSCALL_END && regs.result() == INTERRUPTED[0];
         if !is_ended || !self.call_off(tid, &regs)? {

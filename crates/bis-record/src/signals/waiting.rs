@@ -4,7 +4,7 @@
 use bis_agent::hooks::state;
 use bis_syscalls::Call;
 use bis_trace::types::{Addr, Registers, Signal, Tid};
-use bis_tracee::siginfo::{Disposition, SigInfo, bit, disposition, has_open};
+use bis_tracee::siginfo::{Disposition, SigInfo, bit, disposition, has_open, may_take};
 
 use super::asked::Asked;
 use crate::{crew::Crew, domain::Domain, error::Result, events::Recorder};
@@ -71,13 +71,35 @@ impl Crew {
     }
 
     /// Has nothing interrupted this task's call but us? That is so where all signals that wait for it, and
-    /// are not blocked, are ones that its process ignores, and where none waits and we have asked it to stop.
+    /// are not blocked, are ones that its process ignores or that the first thread gets, and where none waits
+    /// and we have asked it to stop.
     pub fn is_interrupted_by_us(&mut self, tid: Tid) -> Result<bool> {
         let open = self.deliverable(tid)?;
         if open.is_empty() {
-            return Ok(self.task(tid)?.is_asked);
+            // Or it was woken for a signal that another thread has taken.
+            return Ok(self.task(tid)?.is_asked || self.tasks.len() > 1 && !has_open(tid));
         }
-        Ok(open.iter().all(|info| disposition(tid, info.signal()) == Disposition::Ignore))
+        for info in open {
+            let is_ignored = disposition(tid, info.signal()) == Disposition::Ignore;
+            if !is_ignored && self.first_for(tid, &info)?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The first thread of a task's process, if such a signal, which the task has taken or would take, is
+    /// that one's to handle (`first.rs`).
+    pub fn first_for(&mut self, tid: Tid, info: &SigInfo) -> Result<Option<Tid>> {
+        let task = self.task(tid)?;
+        let (first, is_carried) = (task.pid, task.carries == Some(info.signal()));
+        // Of one of which the kernel has kept nothing but the number, nobody knows whom it was sent to.
+        if first == tid || is_carried || info.is_bare() || !info.is_of_process() {
+            return Ok(None);
+        }
+        let is_there = self.tasks.get(&first).is_some_and(|task| task.pid == first && task.carries.is_none());
+        let has_handler = || disposition(tid, info.signal()) == Disposition::Handler;
+        Ok((is_there && has_handler() && may_take(first, info.signal())).then_some(first))
     }
 
     /// Once only, as the kernel queues it.
