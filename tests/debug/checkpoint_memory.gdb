@@ -26,4 +26,4 @@ tbreak spin
 continue
 #> spin (count=1000000)
 info recording
-#> ~ Inside: +[0-9] checkpoints made by themselves, with [01] MiB
+#> ~ Inside: +[0-9] checkpoints? made by themselves, with [01] MiB

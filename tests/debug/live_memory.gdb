@@ -34,7 +34,7 @@ continue
 #> one (number=39)
 info recording
 # What they take is measured at every eighth of them.
-#> ~ Inside: +[0-9]+ checkpoints made by themselves, with ([0-9]|1[0-9]|20) MiB
+#> ~ Inside: +[0-9]+ checkpoints? made by themselves, with ([0-9]|1[0-9]|20) MiB
 delete
 continue
 #> all

@@ -12,6 +12,9 @@ help bis
 #> seek PLACE
 bis
 #> checkpoint, restart N
+monitor help
+#> seek PLACE
+#> the next continue goes
 monitor nonsense
 #> is no command of bis
 monitor seek

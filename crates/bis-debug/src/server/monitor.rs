@@ -92,7 +92,11 @@ impl<'t> Served<'t> {
             }
             ["watch-if", addr, len, code] => self.set_watch_condition(addr, len, Some(code)),
             ["watch-unless", addr, len] => self.set_watch_condition(addr, len, None),
-            _ => Err(Refused(format!("{:?} is no command of bis", words.join(" ")))),
+            [] | ["help"] => Ok(HELP.into()),
+            _ => {
+                let what = format!("{:?} is no command of bis (monitor help lists them)", words.join(" "));
+                Err(Refused(what))
+            }
         }
     }
 
@@ -424,9 +428,10 @@ impl<'t> Served<'t> {
         let (kept, used, bound) = self.session.checkpoints();
         let mib = |bytes: u64| bytes.div_ceil(1 << 20);
         let (used, bound) = (mib(used), mib(bound));
+        let kept = if kept == 1 { "1 checkpoint".to_owned() } else { format!("{kept} checkpoints") };
         format!(
             "Recording: {}\nProcess:   {} ({})\nEvent:     {} (number {} of its program)\nMachine:   {}, {}\nRecorded:  by bis {}\n\
-             Inside:    {kept} checkpoints made by themselves, with {used} MiB of their own; they may take {bound} MiB\n",
+             Inside:    {kept} made by themselves, with {used} MiB of their own; they may take {bound} MiB\n",
             trace.dir().display(),
             entry.pid,
             self.session.world().command(entry),
@@ -438,6 +443,23 @@ impl<'t> Served<'t> {
         )
     }
 }
+
+/// What a user may type; the script has more, for itself.
+const HELP: &str = "\
+when               the last event that is done (when-ticks, when-tid, when-end: more of it; where: the place)
+elapsed-time       how long the program had run by now when it was recorded
+info recording     what is recorded, where this is in it, and what checkpoints take
+info checkpoints   the checkpoints of yours
+checkpoint [NOTE]  keep this place; delete checkpoint N forgets it
+checkpoint-interval SECONDS | N events | off
+process            the processes; process NAME goes to another
+seek PLACE         to an event's number, start, end, or a place as where shows it
+restart N          to a checkpoint; rollback [N] the same, for the last one
+back [N]           to where you were before; forward [N] takes that back
+divert             a copy of the program that may run on as it likes; divert end leaves it
+Those that go somewhere aim there alone: the next continue goes. In gdb each is a command without monitor
+that does both.
+";
 
 /// How often checkpoints are to be made: `N`, `N seconds`, `N events` or `off`.
 fn interval(words: &[&str]) -> Result<Interval, String> {

@@ -7,7 +7,7 @@ use bis_trace::types::{Addr, Registers, Signal, Tid};
 use bis_tracee::siginfo::{Disposition, SigInfo, bit, disposition, has_open, may_take};
 
 use super::asked::Asked;
-use crate::{crew::Crew, domain::Domain, error::Result, events::Recorder};
+use crate::{crew::Crew, domain::Domain, error::Result, events::Recorder, task::Task};
 
 impl Domain {
     /// While the task is stopped, could others do what it would see: threads, or processes that share memory
@@ -97,7 +97,9 @@ impl Crew {
         if first == tid || is_carried || info.is_bare() || !info.is_of_process() {
             return Ok(None);
         }
-        let is_there = self.tasks.get(&first).is_some_and(|task| task.pid == first && task.carries.is_none());
+        // One that its tracer holds is passed over natively, too.
+        let is_free = |task: &Task| task.pid == first && task.carries.is_none() && task.held.is_none();
+        let is_there = self.tasks.get(&first).is_some_and(is_free);
         let has_handler = || disposition(tid, info.signal()) == Disposition::Handler;
         Ok((is_there && has_handler() && may_take(first, info.signal())).then_some(first))
     }
