@@ -50,7 +50,7 @@ int main(void) {
   for (int i = 0; i < ROUNDS; i++) {
     int before = first + others;
     CHECK(write(ready[1], "", 1) == 1);
-    sleeps += nanosleep(&(struct timespec){.tv_sec = 2}, NULL) == -1 && errno == EINTR;
+    sleeps += nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL) == -1 && errno == EINTR;
     while (first + others == before) usleep(100);
   }
   close(ready[1]);

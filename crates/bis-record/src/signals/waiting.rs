@@ -91,14 +91,19 @@ impl Crew {
     /// The first thread of a task's process, if such a signal, which the task has taken or would take, is
     /// that one's to handle (`first.rs`).
     pub fn first_for(&mut self, tid: Tid, info: &SigInfo) -> Result<Option<Tid>> {
+        const SIGTIMEDWAIT: u64 = libc::SYS_rt_sigtimedwait.cast_unsigned();
         let task = self.task(tid)?;
         let (first, is_carried) = (task.pid, task.carries == Some(info.signal()));
         // Of one of which the kernel has kept nothing but the number, nobody knows whom it was sent to.
         if first == tid || is_carried || info.is_bare() || !info.is_of_process() {
             return Ok(None);
         }
-        // One that its tracer holds is passed over natively, too.
-        let is_free = |task: &Task| task.pid == first && task.carries.is_none() && task.held.is_none();
+        // One that its tracer holds is passed over natively, too; and one that waits for a signal would take
+        // what carries it.
+        let is_free = |task: &Task| {
+            let waits = task.call.as_ref().is_some_and(|call| call.nr == SIGTIMEDWAIT);
+            task.pid == first && task.carries.is_none() && task.held.is_none() && !waits
+        };
         let is_there = self.tasks.get(&first).is_some_and(is_free);
         let has_handler = || disposition(tid, info.signal()) == Disposition::Handler;
         Ok((is_there && has_handler() && may_take(first, info.signal())).then_some(first))
