@@ -70,9 +70,9 @@ enum Return {
     Done,
     /// A signal has interrupted it, and the kernel makes it again by itself, if that has no handler.
     Restarts,
-    /// Only we have interrupted it, and the kernel would not make it again. Without a tracer, an ignored
-    /// signal would not have interrupted it, and nobody would have asked it to stop. So the task is set back
-    /// to make it again.
+    /// Only we have interrupted it, and the kernel would not make it again. Without a tracer, a signal that
+    /// is ignored, or that is the first thread's, would not have interrupted it, and nobody would have asked
+    /// it to stop. So the task is set back to make it again.
     SetBack,
 }
 

@@ -143,12 +143,19 @@ impl SigInfo {
     /// Was it sent to a process, and not to one of its threads? Of the kernel's own signals and of timers,
     /// which do not say so, this is what a terminal sends, and SIGCHLD.
     pub fn is_of_process(&self) -> bool {
-        let is_of_terminal =
-            [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGTSTP, libc::SIGWINCH, libc::SIGCONT]
-                .contains(&i32::from(self.signal().0));
+        const OF_TERMINAL: [i32; 8] = [
+            libc::SIGINT,
+            libc::SIGQUIT,
+            libc::SIGHUP,
+            libc::SIGTSTP,
+            libc::SIGTTIN,
+            libc::SIGTTOU,
+            libc::SIGWINCH,
+            libc::SIGCONT,
+        ];
         match self.code() {
             libc::SI_USER => true,
-            libc::SI_KERNEL => is_of_terminal,
+            libc::SI_KERNEL => OF_TERMINAL.contains(&i32::from(self.signal().0)),
             code => self.signal() == Signal::CHLD && (libc::CLD_EXITED..=libc::CLD_CONTINUED).contains(&code),
         }
     }

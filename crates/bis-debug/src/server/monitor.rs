@@ -457,8 +457,7 @@ seek PLACE         to an event's number, start, end, or a place as where shows i
 restart N          to a checkpoint; rollback [N] the same, for the last one
 back [N]           to where you were before; forward [N] takes that back
 divert             a copy of the program that may run on as it likes; divert end leaves it
-Those that go somewhere aim there alone: the next continue goes. In gdb each is a command without monitor
-that does both.
+Those that go somewhere aim there alone: the next continue goes. gdb has commands that do both (help bis).
 ";
 
 /// How often checkpoints are to be made: `N`, `N seconds`, `N events` or `off`.

@@ -71,12 +71,11 @@ impl Crew {
     }
 
     /// Has nothing interrupted this task's call but us? That is so where all signals that wait for it, and
-    /// are not blocked, are ones that its process ignores or that the first thread gets, and where none waits
-    /// and we have asked it to stop.
+    /// are not blocked, are ones that its process ignores or that the first thread gets. Where none waits, we
+    /// have asked it to stop, or it was woken for one that another thread has taken.
     pub fn is_interrupted_by_us(&mut self, tid: Tid) -> Result<bool> {
         let open = self.deliverable(tid)?;
         if open.is_empty() {
-            // Or it was woken for a signal that another thread has taken.
             return Ok(self.task(tid)?.is_asked || self.tasks.len() > 1 && !has_open(tid));
         }
         for info in open {
