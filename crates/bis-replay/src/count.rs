@@ -104,7 +104,7 @@ impl Replica<'_> {
                 break place;
             }
         };
-        seek.end(task, &self.space.memory, &place)?;
+        seek.end(task, &self.space.memory, &place, &mut self.traps)?;
         if place.found == Found::Breakpoint {
             return Ok(Reach::There);
         }

@@ -81,12 +81,14 @@ impl Patched {
         stopped.set_xstate(&xstate)
     }
 
-    fn take_away(&self, task: &mut Task, memory: &Memory) -> Result<(), TraceeError> {
+    fn take_away(&self, task: &mut Task, memory: &Memory, traps: &mut Traps) -> Result<(), TraceeError> {
         let start = self.span.start();
+        traps.lift_moved(memory, &[])?;
         // It is not there any more if the program has mapped something else.
         if memory.read_upto(Addr(start), self.made.patch.len()) == self.made.patch {
             memory.write(Addr(start), self.span.bytes())?;
         }
+        traps.put_moved(memory, &[]);
         self.correct_x87(task)?;
         task.own_watches.clear();
         task.is_watched = false;
@@ -136,6 +138,7 @@ impl Seek {
         task: &mut Task,
         memory: &Memory,
         pause: &Pause,
+        traps: &mut Traps,
     ) -> Result<(), TraceeError> {
         let Seek::Patched(it) = self else { return Ok(()) };
         let regs = task.regs()?;
@@ -143,10 +146,22 @@ impl Seek {
         if let Some(rip) = rip {
             task.set_regs(&Registers { rip, ..regs })?;
         }
-        it.take_away(task, memory)?;
+        it.take_away(task, memory, traps)?;
+        let has_point = traps.has_point_in(Addr(it.span.start())..Addr(it.span.end()));
         // In front of the jump, the task has not been looked at.
         *self = Self::begin(task, pause, true, rip.is_some())?;
+        if has_point {
+            // It may stop the task each time.
+            self.delay_jump();
+        }
         Ok(())
+    }
+
+    /// A jump is tried when it has cost as much to do without one.
+    fn delay_jump(&mut self) {
+        if let Seek::Register { next, .. } = self {
+            *next = STOPS_OF_A_JUMP;
+        }
     }
 
     /// Sets the breakpoint. `task` is stopped anywhere in its program. `was_checked`: if that is the place,
@@ -174,7 +189,7 @@ impl Seek {
         task: &mut Task,
         memory: &Memory,
         pause: &Pause,
-        traps: &Traps,
+        traps: &mut Traps,
     ) -> Result<Option<Seek>, TraceeError> {
         let start = pause.regs.rip;
         let Some(room) = traps.room_beside_watches() else { return Ok(None) };
@@ -186,9 +201,8 @@ impl Seek {
         let text = Addr(start)..Addr(span.end());
         // Whoever reads the text is to be noticed.
         let Some(watches) = watched(&text, room) else { return Ok(None) };
-        // A breakpoint of the driver's is in the text that would give way, or a count. (One behind it stops
-        // the task, or counts, as ever.)
-        if traps.has_point_in(text.clone()) || traps.counts_in(&text) {
+        // A count of the driver's is in the text that would give way. (One behind it counts as ever.)
+        if traps.counts_in(&text) {
             return Ok(None);
         }
         let mappings = maps::read(task.ours)?;
@@ -218,6 +232,11 @@ impl Seek {
         let condition =
             Condition { registers: wanted, first, flags: pause.regs.eflags, ..Condition::default() };
         let Ok(made) = conditional(&span, code.0, data.0, &condition) else { return Ok(None) };
+        // Breakpoints go along with their instructions; not with the first, which is the jump's place.
+        let has_points = traps.has_point_in(text.clone());
+        if has_points && !(guarded.is_empty() && traps.can_move(text, &made.copies)) {
+            return Ok(None);
+        }
         let mut remote = Remote::new(&mut task.stopped)?;
         place::map_room(&mut remote, pages, "map a page for a breakpoint")?;
         for (page, prot) in &guarded {
@@ -230,7 +249,9 @@ impl Seek {
         }
         memory.write(code, &made.code)?;
         memory.write(data, &made.data)?;
+        traps.lift_moved(memory, &made.copies)?;
         memory.write(Addr(start), &made.patch)?;
+        traps.put_moved(memory, &made.copies);
         task.own_watches = watches;
         task.is_watched = true;
         tracing::debug!(task = %task.ours, ?span, "a jump takes the place of a breakpoint");
@@ -257,7 +278,7 @@ impl Seek {
         task: &mut Task,
         memory: &Memory,
         pause: &Pause,
-        traps: &Traps,
+        traps: &mut Traps,
     ) -> Result<(), TraceeError> {
         let it = match self {
             Seek::Patched(it) => it,
@@ -298,7 +319,9 @@ impl Seek {
         if is_new && let Ok(new) = conditional(span, code.0, data.0, condition) {
             // The first two words are the program's.
             memory.write(data + 16, new.data.get(16..).unwrap_or_default())?;
+            traps.lift_moved(memory, &[])?;
             memory.write(*code, &new.code)?;
+            traps.put_moved(memory, &new.copies);
             task.breakpoint = Some(Breakpoint::Int3(Addr(new.hit)));
             *made = new;
         }
@@ -306,15 +329,15 @@ impl Seek {
     }
 
     /// Did the task fault because of the breakpoint alone? Then it goes on as it should: past a condition
-    /// that read what is not mapped yet; from the middle of the instructions that have given way; or with a
-    /// write to the text, of which the breakpoint is taken away for that.
+    /// that read what is not mapped yet; or with a write to the text, of which the breakpoint is taken away
+    /// for that.
     pub(crate) fn forgive(
         &mut self,
         task: &mut Task,
         memory: &Memory,
         pause: &Pause,
-        info: SigInfo,
-        regs: &Registers,
+        (info, regs): (SigInfo, &Registers),
+        traps: &mut Traps,
     ) -> Result<bool, TraceeError> {
         let Seek::Patched(it) = self else { return Ok(false) };
         if info.signal() == Signal::SEGV && task.guarded.contains(&info.addr()) {
@@ -322,27 +345,27 @@ impl Seek {
             let rip = original.map_or(regs.rip, |(original, _)| *original);
             let was_checked = original.is_some();
             task.set_regs(&Registers { rip, ..*regs })?;
-            it.take_away(task, memory)?;
+            it.take_away(task, memory, traps)?;
             tracing::debug!(task = %task.ours, "the program writes where a breakpoint is");
             *self = Self::begin(task, pause, true, was_checked)?;
-            if let Seek::Register { next, .. } = self {
-                *next = STOPS_OF_A_JUMP;
-            }
+            self.delay_jump();
             return Ok(true);
         }
-        let trapped = regs.rip.wrapping_sub(1);
-        let copy = it.made.copies.iter().skip(1).find(|(original, _)| *original == trapped);
-        let rip = match copy {
-            Some((_, copy)) => *copy,
-            None if (it.made.checks..it.made.hit).contains(&regs.rip) => it.made.miss,
-            None => return Ok(false),
-        };
-        task.set_regs(&Registers { rip, ..*regs })?;
+        if !(it.made.checks..it.made.hit).contains(&regs.rip) {
+            return Ok(false);
+        }
+        task.set_regs(&Registers { rip: it.made.miss, ..*regs })?;
         Ok(true)
     }
 
     /// Takes the breakpoint away. A task that stands at it has its `true_registers` set before.
-    pub(crate) fn end(self, task: &mut Task, memory: &Memory, place: &Place) -> Result<(), TraceeError> {
+    pub(crate) fn end(
+        self,
+        task: &mut Task,
+        memory: &Memory,
+        place: &Place,
+        traps: &mut Traps,
+    ) -> Result<(), TraceeError> {
         task.breakpoint = None;
         if place.found == Found::Dead {
             return Ok(());
@@ -352,7 +375,7 @@ impl Seek {
                 task.own_watches.clear();
                 Ok(())
             }
-            Seek::Patched(it) => it.take_away(task, memory),
+            Seek::Patched(it) => it.take_away(task, memory, traps),
         }
     }
 }

@@ -60,6 +60,9 @@ pub struct Traps {
     points: BTreeMap<Addr, Point>,
     /// Addresses at which the program counts by itself, in the present interval.
     counted: Vec<Counted>,
+    /// Instructions that have given way to the jump of a search for a place, but for the first of them, and
+    /// where they are executed instead.
+    moved: Vec<(Addr, Addr)>,
     /// String instructions that repeat themselves, by the program's addresses, whose rounds are arrivals that
     /// are only counted; and the arrival of which the driver is told all the same.
     rounds: BTreeMap<Addr, Option<u64>>,
@@ -144,7 +147,7 @@ struct Point {
     program: Option<Addr>,
     /// A task is to be stopped here for a moment, and that is no arrival.
     is_moment: bool,
-    /// Where the `int3` is: elsewhere while the instruction has given way to a jump that counts.
+    /// Where the `int3` is: elsewhere while the instruction has given way to a jump that counts, or searches.
     at: Addr,
     /// The byte that it has taken the place of; none while it is not there.
     byte: Option<u8>,
@@ -210,7 +213,8 @@ impl Traps {
             }
         }
         for at in places {
-            let point = Point { program: None, is_moment: true, at: *at, byte: None };
+            let executed = self.copy_of(*at).unwrap_or(*at);
+            let point = Point { program: None, is_moment: true, at: executed, byte: None };
             self.points.entry(*at).or_insert(point).is_moment = true;
             self.put_back(memory, *at);
         }
@@ -251,6 +255,51 @@ impl Traps {
     /// Is there an `int3` in this range?
     pub(crate) fn has_point_in(&self, range: Range<Addr>) -> bool {
         self.points.range(range).next().is_some()
+    }
+
+    /// Where all breakpoints in this text would be that gives way to a search's jump, with these copies of its
+    /// instructions? False: one is on the first of them, or on none.
+    pub(crate) fn can_move(&self, text: Range<Addr>, copies: &[(u64, u64)]) -> bool {
+        let has_copy = |at: &Addr| copies.iter().skip(1).any(|(original, _)| *original == at.0);
+        self.points.range(text).all(|(at, _)| has_copy(at))
+    }
+
+    /// Takes away the breakpoints on these instructions, and on those that have given way to a search's jump.
+    pub(crate) fn lift_moved(&mut self, memory: &Memory, copies: &[(u64, u64)]) -> Result<(), TraceeError> {
+        let of_copies = copies.iter().skip(1).map(|(original, _)| Addr(*original));
+        let all: Vec<Addr> = self.moved.iter().map(|(original, _)| *original).chain(of_copies).collect();
+        all.into_iter().try_for_each(|at| self.lift(memory, at))
+    }
+
+    /// These instructions have given way to a search's jump and are executed as copies, but for the first,
+    /// whose address is the jump's own; without copies, none is any more. Breakpoints on them, which were
+    /// lifted, are put to where they are executed.
+    pub(crate) fn put_moved(&mut self, memory: &Memory, copies: &[(u64, u64)]) {
+        let old = std::mem::take(&mut self.moved);
+        self.moved =
+            copies.iter().skip(1).map(|(original, copy)| (Addr(*original), Addr(*copy))).collect();
+        let new = self.moved.clone();
+        for at in old.iter().chain(&new).map(|(original, _)| *original) {
+            let executed = self.copy_of(at).unwrap_or(at);
+            if let Some(point) = self.points.get_mut(&at) {
+                point.at = executed;
+                self.put_back(memory, at);
+            }
+        }
+    }
+
+    /// Where the instruction at an address is executed that has given way to a jump which counts or searches,
+    /// and is not the first to have given way to that.
+    pub(crate) fn copy_of(&self, addr: Addr) -> Option<Addr> {
+        let moved = self.moved.iter().find(|(original, _)| *original == addr).map(|(_, copy)| *copy);
+        moved.or_else(|| self.counted.iter().find_map(|counted| counted.inside(addr.0)).map(Addr))
+    }
+
+    /// The program's own place for one among the copies of what has given way to a jump that counts or
+    /// searches.
+    pub(crate) fn original_of(&self, rip: Addr) -> Option<Addr> {
+        let moved = self.moved.iter().find(|(_, copy)| *copy == rip).map(|(original, _)| *original);
+        moved.or_else(|| self.counted.iter().find_map(|counted| counted.original(rip)).map(Addr))
     }
 
     /// Has any of this text given way to a jump to what counts?
@@ -331,7 +380,7 @@ impl Traps {
         if self.points.get(&at).is_some_and(is_it) {
             return Some(at);
         }
-        if self.counted.is_empty() {
+        if self.counted.is_empty() && self.moved.is_empty() {
             return None;
         }
         self.points.iter().find(|(_, point)| is_it(point)).map(|(place, _)| *place)
@@ -429,8 +478,10 @@ impl Traps {
             counted.put(memory, true)?;
         }
         let counted: BTreeSet<Addr> = self.counted.iter().map(|counted| counted.place).collect();
-        for (addr, point) in self.points.iter_mut().filter(|(addr, _)| !counted.contains(addr)) {
-            point.at = Addr(self.counted.iter().find_map(|counted| counted.inside(addr.0)).unwrap_or(addr.0));
+        let executed: Vec<Addr> = self.points.keys().map(|at| self.copy_of(*at).unwrap_or(*at)).collect();
+        let points = self.points.iter_mut().zip(executed);
+        for ((addr, point), executed) in points.filter(|((addr, _), _)| !counted.contains(addr)) {
+            point.at = executed;
             if self.pages.get(&page(*addr)) == Some(&Allowed::NoText) {
                 continue;
             }

@@ -103,14 +103,14 @@ impl Replica<'_> {
         }
         // It may have been interrupted in the copies of what has given way, in front of the instruction of
         // which the driver was told.
-        let own = self.traps.counted().iter().find_map(|counted| counted.original(rip)).map_or(rip, Addr);
+        let own = self.traps.original_of(rip).unwrap_or(rip);
         let told = task.told.take().filter(|told| *told == own && self.traps.program_at(*told).is_some());
         // Where the program counts by itself, it goes on behind that; and in the copies of what has given
         // way.
         let past = told.and_then(|told| {
             self.traps.counted().iter().find(|counted| counted.place == told).and_then(Counted::past)
         });
-        let inside = || self.traps.counted().iter().find_map(|counted| counted.inside(rip.0));
+        let inside = || self.traps.copy_of(rip).map(|copy| copy.0);
         if let Some(rip) = past.or_else(inside) {
             task.set_regs(&Registers { rip, ..task.regs()? })?;
         }

@@ -94,12 +94,12 @@ impl Replica<'_> {
         self.traps.areas.forget_mappings();
         match reached {
             Sought::Found(place) => {
-                seek.end(task, &self.space.memory, &place)?;
+                seek.end(task, &self.space.memory, &place, &mut self.traps)?;
                 host.end_pause(self.entry.domain);
                 Ok(Reach::There)
             }
             Sought::Missed(place) => {
-                seek.end(task, &self.space.memory, &place)?;
+                seek.end(task, &self.space.memory, &place, &mut self.traps)?;
                 let expected = format!(
                     "a pause in the middle of computation at {:#x}, where it was {passed} times with other memory or \
                      registers",
@@ -108,7 +108,7 @@ impl Replica<'_> {
                 Err(self.elsewhere(task, who, expected, &place, &pause.regs, Leave::OrigRax))
             }
             Sought::Stopped(stop) => {
-                seek.stand_aside(task, &self.space.memory, pause)?;
+                seek.stand_aside(task, &self.space.memory, pause, &mut self.traps)?;
                 *slot = Some(seek);
                 Ok(Reach::Stopped(stop))
             }
@@ -118,7 +118,7 @@ impl Replica<'_> {
     /// A search, begun, or taken up where its driver has stopped the task for something else; none: the task
     /// stands at the very place, where the search has ended.
     fn begin_seek(
-        &self,
+        &mut self,
         task: &mut Task,
         wanted: &mut Wanted<'_>,
         underway: Option<Seek>,
@@ -135,7 +135,7 @@ impl Replica<'_> {
         }
         if self.is_wanted(task, wanted, &regs)? {
             let place = Place { found: Found::Breakpoint, regs };
-            seek.end(task, &self.space.memory, &place)?;
+            seek.end(task, &self.space.memory, &place, &mut self.traps)?;
             return Ok(None);
         }
         *wanted.passed += 1;
@@ -153,7 +153,7 @@ impl Replica<'_> {
     ) -> Result<Sought, Halt> {
         let (who, pause, repeated) = (wanted.who, wanted.pause, wanted.repeated);
         if limit.step {
-            seek.stand_aside(task, &self.space.memory, pause)?;
+            seek.stand_aside(task, &self.space.memory, pause, &mut self.traps)?;
         }
         // The driver wants it to stop, and it stands in the code that looks whether it is there.
         let mut leaving = None;
@@ -206,7 +206,7 @@ impl Replica<'_> {
     ) -> Result<Looked, Halt> {
         let (pause, memory) = (wanted.pause, &self.space.memory);
         if let Found::Fault(info) = place.found
-            && seek.forgive(task, memory, pause, info, &place.regs)?
+            && seek.forgive(task, memory, pause, (info, &place.regs), &mut self.traps)?
         {
             self.traps.areas.forget_mappings();
             return Ok(Looked::Forgiven);
@@ -226,7 +226,7 @@ impl Replica<'_> {
         if wanted.in_vain.is_for_ever() {
             return Ok(Looked::Ended(Sought::Missed(place)));
         }
-        seek.pass(task, &self.space.memory, pause, &self.traps)?;
+        seek.pass(task, &self.space.memory, pause, &mut self.traps)?;
         self.traps.areas.forget_mappings();
         Ok(Looked::Passed(regs))
     }

@@ -241,7 +241,7 @@ impl Task {
         Ok((run.step && !triggered.any()).then_some(Next::On))
     }
 
-    /// It has come to an `int3`: where the program counts by itself, or to a breakpoint of the driver's.
+    /// It has come to an `int3`: of a jump that counts or searches, or to a breakpoint of the driver's.
     /// None: to another one.
     fn at_int3(
         &mut self,
@@ -250,7 +250,7 @@ impl Task {
         memory: &Memory,
         traps: &Traps,
     ) -> Result<Option<Next>, TraceeError> {
-        if let Some((regs, is_hit)) = at_counted(traps, memory, at)? {
+        if let Some((regs, is_hit)) = at_jump(traps, memory, at)? {
             self.set_regs(&regs)?;
             return Ok(Some(if is_hit { Next::at(Found::Point(regs.ip()), regs) } else { Next::On }));
         }
@@ -333,9 +333,9 @@ fn correct_pushed(memory: &Memory, begin: &Begin<'_>, regs: &Registers) -> Resul
     memory.write(regs.sp(), &pushed)
 }
 
-/// The registers that a task goes on with, or stops with (true), whose trap belongs to a place at which the
-/// program counts by itself.
-fn at_counted(
+/// The registers that a task goes on with, or stops with (true), whose trap belongs to a jump that counts, or
+/// searches.
+fn at_jump(
     traps: &Traps,
     memory: &Memory,
     regs: &Registers,
@@ -344,11 +344,10 @@ fn at_counted(
         if let Some(regs) = counted.at_hit(memory, regs)? {
             return Ok(Some((regs, true)));
         }
-        if let Some(rip) = counted.inside(regs.rip.wrapping_sub(1)) {
-            return Ok(Some((Registers { rip, ..*regs }, false)));
-        }
     }
-    Ok(None)
+    // It has come to the middle of what has given way to a jump.
+    let copy = traps.copy_of(regs.ip().wrapping_sub(1));
+    Ok(copy.map(|copy| (Registers { rip: copy.0, ..*regs }, false)))
 }
 
 /// The registers that a task stops with which has faulted in a condition.
