@@ -26,3 +26,15 @@ print milestones
 reverse-continue
 print milestones
 #> = 3
+reverse-stepi
+print (int) $eflags & 0x40
+#> = 64
+continue
+print milestones
+#> = 3
+stepi
+print milestones
+#> = 4
+reverse-continue
+print milestones
+#> = 3

@@ -75,7 +75,7 @@ pub use company::Company;
 pub use divergence::Divergence;
 pub use diversion::{Diversion, Going, Heard, Paused};
 pub use error::{Halt, ReplayError};
-pub use replica::{Limit, Replica, Stop};
+pub use replica::{Ahead, Limit, Replica, Stop};
 pub use run::allow_many_files;
 pub use solo::Solo;
 pub use task::Interrupt;

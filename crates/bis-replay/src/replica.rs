@@ -33,6 +33,7 @@ use bis_trace::{
 use bis_tracee::{Memory, Stopped, balance, task as waiting, xlayout::Moved};
 
 pub(crate) use checks::{Mismatch, Who};
+pub use points::Ahead;
 
 use crate::{
     error::Halt,
@@ -140,6 +141,9 @@ pub struct Limit<'a> {
     pub step: bool,
     /// Somebody asks.
     pub interrupt: Option<&'a Interrupt>,
+    /// The driver knows that one of its stops comes before the next event: the place of a pause is not looked
+    /// for on the way.
+    pub stays_before: bool,
 }
 
 /// Why a replica has stopped. All of its tasks are stopped then, and stand where the program would.

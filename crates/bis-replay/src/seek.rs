@@ -184,6 +184,12 @@ impl Seek {
         Ok(Seek::Register { stops: 0, next: if may_jump { 1 } else { u64::MAX } })
     }
 
+    /// What a search that stands aside has in the task's registers is taken away: it begins anew another time.
+    pub(crate) fn put_off(task: &mut Task) {
+        task.own_watches.clear();
+        task.breakpoint = None;
+    }
+
     /// The task stands at the place, in vain: puts the breakpoint into its text, if that is possible.
     fn patch(
         task: &mut Task,

@@ -276,8 +276,7 @@ impl Traps {
     /// lifted, are put to where they are executed.
     pub(crate) fn put_moved(&mut self, memory: &Memory, copies: &[(u64, u64)]) {
         let old = std::mem::take(&mut self.moved);
-        self.moved =
-            copies.iter().skip(1).map(|(original, copy)| (Addr(*original), Addr(*copy))).collect();
+        self.moved = copies.iter().skip(1).map(|(original, copy)| (Addr(*original), Addr(*copy))).collect();
         let new = self.moved.clone();
         for at in old.iter().chain(&new).map(|(original, _)| *original) {
             let executed = self.copy_of(at).unwrap_or(at);

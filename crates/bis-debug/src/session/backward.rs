@@ -61,7 +61,7 @@ impl<'t> Session<'t> {
         loop {
             let image = self.image_of(end.event);
             self.have_image(image)?;
-            end = self.history.name(&end);
+            end = self.name_of(&end);
             let Some(mark) = self.history.best_before(image, &end) else {
                 return self.previous_image(&end);
             };
@@ -126,7 +126,7 @@ impl<'t> Session<'t> {
     }
 
     /// The stretches between the marks of an image, from this position back.
-    fn stretches(&self, image: usize, end: &Position) -> Vec<Stretch<'t>> {
+    fn stretches(&mut self, image: usize, end: &Position) -> Vec<Stretch<'t>> {
         let mut stretches: Vec<Stretch<'t>> = Vec::new();
         let mut end = end.clone();
         while let Some(from) = self.history.best_before(image, &end)
@@ -135,7 +135,7 @@ impl<'t> Session<'t> {
             let patience = self.patience(&from, &end);
             let before = from.position.clone();
             stretches.push(Stretch { from, end, patience });
-            end = self.history.name(&before);
+            end = self.name_of(&before);
         }
         stretches
     }

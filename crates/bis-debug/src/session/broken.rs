@@ -4,7 +4,7 @@
 //! It stands where that was seen, to be looked at. That place has a position as any other, from which one
 //! goes backwards.
 
-use bis_replay::{Halt, Limit, ReplayError};
+use bis_replay::{Ahead, Halt, Limit, ReplayError};
 use bis_trace::types::{Addr, Tid};
 
 use super::{
@@ -60,7 +60,7 @@ impl Session<'_> {
         let mut live = self.travel(base)?;
         live.replica.set_points(&[addr].into())?;
         live.replica.set_watches(&[])?;
-        live.replica.count_arrivals(addr, None)?;
+        live.replica.count_arrivals(addr, None, Ahead::Event)?;
         loop {
             match self.run_until(&mut live, &Limit::default()) {
                 Ok(bis_replay::Stop::Point(..)) => {}

@@ -73,7 +73,7 @@ impl<'t> Session<'t> {
     /// A position by a name to which a mark leads that is near; where there is none in a long computation,
     /// some are made.
     fn near(&mut self, position: &Position) -> Result<Position, Trouble> {
-        let name = self.history.name(position);
+        let name = self.name_of(position);
         let image = self.image_of(position.event);
         let Some(mark) = self.history.best_before(image, &name) else { return Ok(name) };
         let is_here = self.position == *position && self.live.replica.done().0 == mark.position.event;
@@ -84,7 +84,7 @@ impl<'t> Session<'t> {
         for (mark, known) in self.strides(&mark, &name, CHECKPOINT_EVERY)? {
             self.mark_on_way(&mark, position, &known);
         }
-        Ok(self.history.name(position))
+        Ok(self.name_of(position))
     }
 
     /// Copies of a replica on its way to a position, ever closer; and the position by the name by which it is

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bis_replay::Stop;
+use bis_replay::{Ahead, Stop};
 use bis_trace::types::Addr;
 
 use super::{
@@ -238,6 +238,7 @@ impl Goal<'_> {
         live: &mut Live<'_>,
         leg: Option<&Leg>,
         is_near: bool,
+        ahead: Ahead,
     ) -> Result<(), Trouble> {
         if let Some(Leg::Arrive { addr, n }) = leg
             && !self.done.is_asked
@@ -246,13 +247,13 @@ impl Goal<'_> {
             self.done.is_asked = true;
             let stop_at = self.done.base.wrapping_add(*n);
             if stop_at > live.replica.traps().arrivals(*addr).saturating_add(FEW) {
-                live.replica.count_arrivals(*addr, Some(stop_at))?;
+                live.replica.count_arrivals(*addr, Some(stop_at), ahead)?;
             }
         }
         if is_near && !self.done.is_passed_asked {
             self.done.is_passed_asked = true;
             for addr in self.passed() {
-                live.replica.count_arrivals(addr, None)?;
+                live.replica.count_arrivals(addr, None, ahead)?;
             }
         }
         Ok(())

@@ -28,6 +28,7 @@ mod forward;
 mod goal;
 mod history;
 mod image;
+mod inner;
 pub mod intervals;
 pub mod libraries;
 mod live;
@@ -96,6 +97,8 @@ pub struct Session<'t> {
     tid: Tid,
     history: History<'t>,
     searched: Searched,
+    /// Places in front of which no event comes.
+    inner: inner::Inner,
     /// What the last search has found.
     hits: Option<backward::Hits>,
     /// The instructions in front of some place where the user was.

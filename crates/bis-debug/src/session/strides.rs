@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use bis_replay::{Limit, Stop};
+use bis_replay::{Ahead, Limit, Stop};
 
 use super::{
     Session, Trouble,
@@ -83,7 +83,7 @@ impl<'t> Session<'t> {
         let goal = Goal::from(end, &live, &from.position);
         let Some(mut goal) = goal.map(|goal| Goal { stops: Some(&stops), ..goal }) else { return Ok(None) };
         let last = live.replica.traps().arrivals(addr) + n;
-        live.replica.count_arrivals(addr, Some(last))?;
+        live.replica.count_arrivals(addr, Some(last), self.ahead(&live, end))?;
         while self.toward(&mut live, &mut goal, &[], &Limit::default())?.is_some() {
             if live.replica.traps().arrivals(addr) >= last {
                 live.replica.end_counts()?;
@@ -108,7 +108,8 @@ impl<'t> Session<'t> {
         let mut live = from.resume()?;
         // Behind an event, another loop runs.
         let counted = hint.filter(|_| !from.position.legs.is_empty());
-        let Some(mut going) = Going::begin(&mut live, from, end, counted)? else {
+        let ahead = self.ahead(&live, end);
+        let Some(mut going) = Going::begin(&mut live, from, end, counted, ahead)? else {
             return Ok(Stride::Nameless);
         };
         if !self.run_for(&mut live, &mut going.goal, time, true)? {
@@ -134,12 +135,14 @@ impl<'t> Session<'t> {
         if let Some(stride) = self.finish_stride(&mut live, going, from, time)? {
             return Ok(stride);
         }
-        let tried = self.frequent(&mut live)?;
+        let ahead = self.ahead(&live, end);
+        let tried = self.frequent(&mut live, ahead)?;
         tracing::debug!(from = %from.position, ?counted, ?tried, "nothing that was counted comes again");
         drop(live);
         for addr in tried {
             let mut live = from.resume()?;
-            let Some(mut going) = Going::begin(&mut live, from, end, Some(addr))? else { continue };
+            let ahead = self.ahead(&live, end);
+            let Some(mut going) = Going::begin(&mut live, from, end, Some(addr), ahead)? else { continue };
             if !self.run_for(&mut live, &mut going.goal, time, false)? {
                 return Ok(Stride::End);
             }
@@ -231,14 +234,14 @@ impl<'t> Session<'t> {
 
     /// Addresses that the program executes often from where this replica stands, which is stepped on: only
     /// where a task has stood there surely begins an instruction. Not where the program cannot count.
-    pub(super) fn frequent(&mut self, live: &mut Live<'t>) -> Result<Vec<Addr>, Trouble> {
+    pub(super) fn frequent(&mut self, live: &mut Live<'t>, ahead: Ahead) -> Result<Vec<Addr>, Trouble> {
         live.replica.end_counts()?;
         live.replica.set_points(&BTreeSet::new())?;
         let mut seen: BTreeMap<Addr, usize> = BTreeMap::new();
         for _ in 0..LOOK {
             let Some(tid) = live.replica.next_event()?.map(|event| event.tid) else { break };
             let registers = live.replica.registers(tid).map_err(bis_replay::Halt::from)?;
-            if live.replica.can_count(registers.ip())? {
+            if live.replica.can_count(registers.ip(), ahead)? {
                 *seen.entry(registers.ip()).or_default() += 1;
             }
             let limit = Limit { step: true, each_event: true, ..Limit::default() };
@@ -259,6 +262,7 @@ impl<'t> Session<'t> {
         goal: &Goal<'_>,
     ) -> Result<Stride<'t>, Trouble> {
         let end = goal.rest(live, &position)?;
+        self.inner.same(goal.position, &end);
         tracing::debug!(%position, %end, "a mark");
         let mark = Mark::of(live, position)?;
         Ok(mark.map_or(Stride::Nameless, |mark| Stride::Mark(mark.into_stride(), end)))
@@ -280,6 +284,7 @@ impl<'p> Going<'p> {
         from: &Mark<'t>,
         end: &'p Position,
         addr: Option<Addr>,
+        ahead: Ahead,
     ) -> Result<Option<Going<'p>>, Trouble> {
         live.have_points(end, addr)?;
         live.replica.set_watches(&[])?;
@@ -287,7 +292,7 @@ impl<'p> Going<'p> {
         let own = goal.counts(live)?;
         let first = addr.or(own).map_or(0, |addr| live.replica.traps().arrivals(addr));
         if let Some(addr) = addr.filter(|addr| own != Some(*addr))
-            && !live.replica.count_arrivals(addr, None)?
+            && !live.replica.count_arrivals(addr, None, ahead)?
         {
             return Ok(None);
         }

@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use bis_replay::Limit;
+use bis_replay::{Ahead, Limit};
 use bis_trace::types::Addr;
 
 use super::{
@@ -157,7 +157,11 @@ impl<'t> Session<'t> {
         trail.ahead = next.map(|(position, _, n)| (position, trail.first + n)).filter(|(_, n)| *n > now);
         let until = trail.ahead.as_ref().map(|(_, n)| *n);
         // A breakpoint in a loop would stop the program each time.
-        if !self.live.replica.count_arrivals(trail.addr, until)? { self.leave_trail(way) } else { Ok(()) }
+        if !self.live.replica.count_arrivals(trail.addr, until, Ahead::Event)? {
+            self.leave_trail(way)
+        } else {
+            Ok(())
+        }
     }
 
     /// Nothing is counted for marks any more.
@@ -187,7 +191,7 @@ impl<'t> Session<'t> {
         let (event, _) = self.live.replica.done();
         let is_inside = way.from.event == event;
         let base = if is_inside { self.exact(&way.from.clone())? } else { Position::at(event) };
-        let name = self.history.name(&base);
+        let name = self.name_of(&base);
         let mut mark = self.history.last_stride(self.live.image, &name);
         if mark.as_ref().is_none_or(|mark| mark.position.event != event) {
             let mut live = self.travel(&Position::at(event))?;
@@ -205,7 +209,9 @@ impl<'t> Session<'t> {
             live.replica.set_watches(&[])?;
             let first = live.replica.traps().arrivals(addr);
             let Some(mut goal) = Goal::from(&name, &live, &mark.position) else { return Ok(false) };
-            if !name.arrivals().contains(&addr) && !live.replica.count_arrivals(addr, None)? {
+            if !name.arrivals().contains(&addr)
+                && !live.replica.count_arrivals(addr, None, self.ahead(&live, &name))?
+            {
                 continue;
             }
             while self.toward(&mut live, &mut goal, &[], &Limit::default())?.is_some() {}
@@ -236,6 +242,6 @@ impl<'t> Session<'t> {
             return Ok(Vec::new());
         };
         let (replica, company) = copy.resume()?;
-        self.frequent(&mut Live::new(replica, company, self.live.image))
+        self.frequent(&mut Live::new(replica, company, self.live.image), Ahead::Event)
     }
 }

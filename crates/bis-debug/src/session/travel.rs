@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use bis_replay::{Halt, Limit, Piece, Stop};
+use bis_replay::{Ahead, Halt, Limit, Piece, Stop};
 use bis_trace::types::EventSeq;
 
 use super::{
@@ -24,7 +24,7 @@ impl<'t> Session<'t> {
         let position = &self.exact(position)?;
         let image = self.image_of(position.event);
         self.have_image(image)?;
-        let name = self.history.name(position);
+        let name = self.name_of(position);
         let Some(mark) = self.history.best(image, &name) else { return Err(no_way(position)) };
         let mut live = mark.resume()?;
         self.alarm.set(LONG_WAY);
@@ -39,7 +39,7 @@ impl<'t> Session<'t> {
         for (mark, known) in self.strides(&mark, &name, CHECKPOINT_EVERY)? {
             self.mark_on_way(&mark, position, &known);
         }
-        let name = self.history.name(position);
+        let name = self.name_of(position);
         let Some(mark) = self.history.best(image, &name) else { return Err(no_way(position)) };
         let mut live = mark.resume()?;
         self.run_from(&mut live, &mark.position, &name, Allowance::Endless)?;
@@ -155,6 +155,7 @@ impl<'t> Session<'t> {
     ) -> Result<Option<Stop>, Trouble> {
         if goal.is_reached(live)? {
             live.replica.end_counts()?;
+            self.inner.stands_at(live, goal.position);
             return Ok(None);
         }
         let is_near = goal.is_near(live)?;
@@ -173,7 +174,7 @@ impl<'t> Session<'t> {
         if is_stepping || wanted.step {
             live.replica.end_counts()?;
         } else {
-            goal.ask_for_counts(live, leg.as_ref(), is_near)?;
+            goal.ask_for_counts(live, leg.as_ref(), is_near, self.ahead(live, goal.position))?;
         }
         let interrupt = self.stopper.interrupt.clone();
         let limit = Limit {
@@ -185,6 +186,7 @@ impl<'t> Session<'t> {
             step: wanted.step || is_stepping,
             each_event: wanted.each_event || is_near,
             interrupt: Some(&interrupt),
+            stays_before: self.ahead(live, goal.position) == Ahead::Place,
             ..*wanted
         };
         let stop = self.advance(live, &limit)?;

@@ -68,6 +68,18 @@ impl Replica<'_> {
         else {
             return Err(self.inconsistent(who.seq, "a place is looked for in two ways".into()));
         };
+        // Places that are to be skipped must be counted from the begin.
+        if limit.stays_before && how.skips == 0 {
+            if slot.take().is_some() {
+                Seek::put_off(task);
+                host.end_pause(self.entry.domain);
+            }
+            return self.go_unsought(task, who, pause, host, limit);
+        }
+        let text = pause.regs.ip()..pause.regs.ip() + pause.span.len().max(1) as u64;
+        if self.traps.counts_in(&text) {
+            self.end_counts_with(task)?;
+        }
         let (hooked, loose) = (hooked.as_ref(), how.loose);
         let repeated = self.repeated_at(pause);
         let mut wanted = Wanted { who, pause, repeated, hooked, loose, skips, passed, looked_at, in_vain };
@@ -111,6 +123,24 @@ impl Replica<'_> {
                 seek.stand_aside(task, &self.space.memory, pause, &mut self.traps)?;
                 *slot = Some(seek);
                 Ok(Reach::Stopped(stop))
+            }
+        }
+    }
+
+    /// Lets the task go on to a stop of its driver's, which comes before the pause.
+    fn go_unsought(
+        &mut self,
+        task: &mut Task,
+        who: Who,
+        pause: &Pause,
+        host: &mut dyn Host,
+        limit: &Limit<'_>,
+    ) -> Result<Reach, Halt> {
+        match self.go(task, who, host, limit)? {
+            Gone::Stopped(stop) => Ok(Reach::Stopped(stop)),
+            Gone::Place(place) => {
+                let expected = format!("a place in front of a pause at {:#x}", pause.regs.rip);
+                Err(self.elsewhere(task, who, expected, &place, &pause.regs, Leave::OrigRax))
             }
         }
     }

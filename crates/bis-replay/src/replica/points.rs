@@ -23,6 +23,15 @@ use crate::{
 /// Text at an address where the program counts its arrivals by itself, bytes: it must be the program's own.
 const TEXT_LEN: usize = 16;
 
+/// How far a replica goes while the program counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ahead {
+    /// As far as to the next event: what counts must not be in the way of the search for a pause.
+    Event,
+    /// To a place in front of the next event, with [`Limit::stays_before`](crate::Limit::stays_before).
+    Place,
+}
+
 /// An address where the program may count its arrivals by itself.
 struct Countable {
     text: Vec<u8>,
@@ -58,12 +67,12 @@ impl Replica<'_> {
     /// From here to the next event, the program counts its arrivals at this address by itself; with
     /// `stop_at`, the task stops at that one of them, as at a breakpoint. There must be one of
     /// [`Replica::set_points`], and it stops the task no more. False: that cannot be here, and the breakpoint
-    /// stays as it is.
+    /// stays as it is. `ahead`: how far it goes meanwhile.
     ///
     /// # Errors
     /// Where the process is gone.
-    pub fn count_arrivals(&mut self, addr: Addr, stop_at: Option<u64>) -> Result<bool, Halt> {
-        self.let_count(addr, Until { arrival: stop_at, condition: None })
+    pub fn count_arrivals(&mut self, addr: Addr, stop_at: Option<u64>, ahead: Ahead) -> Result<bool, Halt> {
+        self.let_count(addr, Until { arrival: stop_at, condition: None }, ahead)
     }
 
     /// The same, and the task stops each time that the condition holds, or cannot be tested.
@@ -71,7 +80,7 @@ impl Replica<'_> {
     /// # Errors
     /// Where the process is gone.
     pub fn count_where(&mut self, addr: Addr, condition: &Predicate) -> Result<bool, Halt> {
-        self.let_count(addr, Until { arrival: None, condition: Some(condition) })
+        self.let_count(addr, Until { arrival: None, condition: Some(condition) }, Ahead::Event)
     }
 
     /// Is the instruction not executed at its own address alone? Copies of moved instructions have counts
@@ -86,8 +95,8 @@ impl Replica<'_> {
     ///
     /// # Errors
     /// As [`Replica::next_event`].
-    pub fn can_count(&mut self, addr: Addr) -> Result<bool, Halt> {
-        let Some(Countable { text, sought }) = self.countable(addr)? else { return Ok(false) };
+    pub fn can_count(&mut self, addr: Addr, ahead: Ahead) -> Result<bool, Halt> {
+        let Some(Countable { text, sought }) = self.countable(addr, ahead)? else { return Ok(false) };
         let bits = self.tasks.values().find_map(|task| task.regs().ok()).map_or(64, |regs| regs.bits());
         let end = |at: Addr| {
             let span = seek::span_at(bits, at, |addr, len| self.read_program(addr, len));
@@ -106,7 +115,7 @@ impl Replica<'_> {
     }
 
     /// What there is at an address where the program may count its arrivals. None: it cannot.
-    fn countable(&mut self, addr: Addr) -> Result<Option<Countable>, Halt> {
+    fn countable(&mut self, addr: Addr, ahead: Ahead) -> Result<Option<Countable>, Halt> {
         if self.is_moved(addr) || !self.may_count()? {
             return Ok(None);
         }
@@ -117,13 +126,13 @@ impl Replica<'_> {
             return Ok(None);
         }
         let sought = match self.next_event()?.map(|event| &event.kind) {
-            Some(EventKind::Pause(pause)) => Some(pause.regs.ip()),
+            Some(EventKind::Pause(pause)) if ahead == Ahead::Event => Some(pause.regs.ip()),
             _ => None,
         };
         Ok(Some(Countable { text, sought }))
     }
 
-    fn let_count(&mut self, addr: Addr, until: Until<'_>) -> Result<bool, Halt> {
+    fn let_count(&mut self, addr: Addr, until: Until<'_>, ahead: Ahead) -> Result<bool, Halt> {
         let Some((tid, _)) = self.next_task()? else { return Ok(false) };
         let base = self.traps.arrivals(addr);
         if !self.traps.has_point(addr)
@@ -132,7 +141,7 @@ impl Replica<'_> {
         {
             return Ok(false);
         }
-        let Some(Countable { text, sought }) = self.countable(addr)? else { return Ok(false) };
+        let Some(Countable { text, sought }) = self.countable(addr, ahead)? else { return Ok(false) };
         if sought == Some(addr) {
             return Ok(false);
         }
@@ -151,6 +160,9 @@ impl Replica<'_> {
         let in_the_way: Vec<Addr> = counted.chain(sought).collect();
         let counted = Counted::new(task, &self.space.memory, (addr, addr), base, until, &in_the_way)?;
         let is_counted = counted.is_some();
+        if !is_counted {
+            tracing::debug!(%addr, ?ahead, "each arrival is a stop");
+        }
         if let Some(counted) = counted {
             self.traps.add_counted(counted);
             // Where the last event has left this task is no arrival.
@@ -181,6 +193,16 @@ impl Replica<'_> {
         self.leave_counts()?;
         let counted = self.traps.take_counted(&self.space.memory)?;
         let Some(task) = self.tasks.values_mut().find(|task| task.stopped.is_some()) else { return Ok(()) };
+        counted.iter().try_for_each(|counted| counted.end(task))?;
+        Ok(())
+    }
+
+    /// The same, where only this task can stand in what counts, which is in the way of the search for its pause.
+    /// Its arrivals are stops from here on.
+    pub(crate) fn end_counts_with(&mut self, task: &mut Task) -> Result<(), Halt> {
+        self.traps.disarm(&self.space.memory)?;
+        end_counts_of(task, &self.space, &mut self.traps)?;
+        let counted = self.traps.take_counted(&self.space.memory)?;
         counted.iter().try_for_each(|counted| counted.end(task))?;
         Ok(())
     }

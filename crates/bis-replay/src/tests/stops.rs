@@ -11,7 +11,7 @@ use std::{
 use bis_trace::types::{Addr, Registers};
 
 use super::*;
-use crate::{Halt, Interrupt, Limit, Replica, Solo, Stop, World};
+use crate::{Ahead, Halt, Interrupt, Limit, Replica, Solo, Stop, World};
 
 const ROUNDS: u16 = 500;
 /// The first instruction of a round, and the second, which a jump in the first one's place covers, too.
@@ -81,7 +81,7 @@ fn count_stops<'t>(
     host.advance(replica, &each, &mut |_, _| {})?;
     replica.set_points(&BTreeSet::from([FIRST, SECOND]))?;
     if let Some(counted) = counted {
-        assert!(replica.count_arrivals(counted, None)?, "the program does not count");
+        assert!(replica.count_arrivals(counted, None, Ahead::Event)?, "the program does not count");
     }
     let limit = Limit { interrupt: Some(interrupt), ..each };
     let mut stops = 0;

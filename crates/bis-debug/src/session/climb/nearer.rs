@@ -221,7 +221,8 @@ impl<'t> Session<'t> {
             return Ok(None);
         }
         let mut begun = rung.resume_without_counts(end)?;
-        let often = counted_first(often, &mut begun.0)?;
+        let ahead = self.ahead(&begun.0, end);
+        let often = counted_first(often, &mut begun.0, ahead)?;
         // The replica that was asked makes the first look.
         let mut begun = Some(begun);
         let mut looks: VecDeque<Addr> = often.iter().copied().take(LOOKS_MAX).collect();

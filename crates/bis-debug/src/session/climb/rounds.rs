@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use bis_replay::{Limit, Stop};
+use bis_replay::{Ahead, Limit, Stop};
 use bis_trace::types::Addr;
 
 use super::super::{
@@ -80,9 +80,10 @@ impl<'t> Session<'t> {
         if end.arrivals().contains(&addr) {
             return Ok(());
         }
-        if !live.replica.can_count(addr)? {
+        let ahead = self.ahead(&live, end);
+        if !live.replica.can_count(addr, ahead)? {
             // Mostly there is another address in the same loop.
-            let frequent = self.frequent(&mut live)?;
+            let frequent = self.frequent(&mut live, ahead)?;
             addr = frequent.into_iter().find(|addr| !end.arrivals().contains(addr)).unwrap_or(addr);
         }
         drop(live);
@@ -114,7 +115,8 @@ impl<'t> Session<'t> {
             return Ok(None);
         }
         let mut begun = from.resume_without_counts(end)?;
-        let often = counted_first(most_often(seen), &mut begun.0)?;
+        let ahead = self.ahead(&begun.0, end);
+        let often = counted_first(most_often(seen), &mut begun.0, ahead)?;
         let Some(addr) = often.into_iter().find(|addr| !own.contains(addr)) else {
             return Ok(None);
         };
@@ -155,7 +157,9 @@ impl<'t> Session<'t> {
         // Only in the last interval is all that is counted in front of the end.
         let is_last = live.replica.done().0 >= end.event || next.is_none_or(|next| next >= end.event);
         let first = live.replica.traps().arrivals(addr);
-        let by_itself = is_last && live.replica.count_arrivals(addr, until.map(|until| first + until))?;
+        let ahead = self.ahead(&live, end);
+        let by_itself =
+            is_last && live.replica.count_arrivals(addr, until.map(|until| first + until), ahead)?;
         let (mut hits, mut stops) = (0, 0);
         // Only who goes on from it knows that it is not at the end.
         let mut far: Option<Rung<'t>> = None;
@@ -186,10 +190,14 @@ impl<'t> Session<'t> {
 }
 
 /// The same addresses; last come those at which the program cannot count.
-pub(super) fn counted_first(often: Vec<Addr>, live: &mut Live<'_>) -> Result<Vec<Addr>, Trouble> {
+pub(super) fn counted_first(
+    often: Vec<Addr>,
+    live: &mut Live<'_>,
+    ahead: Ahead,
+) -> Result<Vec<Addr>, Trouble> {
     let (mut first, mut last) = (Vec::new(), Vec::new());
     for addr in often {
-        let can_count = live.replica.can_count(addr)?;
+        let can_count = live.replica.can_count(addr, ahead)?;
         if can_count { &mut first } else { &mut last }.push(addr);
     }
     first.append(&mut last);

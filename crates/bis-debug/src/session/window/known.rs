@@ -65,11 +65,11 @@ impl<'t> Session<'t> {
         let Ok(registers) = self.live.replica.registers(tid) else { return Ok(None) };
         let Some(addr) = self.known.before.get(&registers.ip()).copied() else { return Ok(None) };
         let own_end = self.exact(&self.position.clone())?;
-        let end = self.history.name(&own_end);
+        let end = self.name_of(&own_end);
         let Some(from) = self.mark_in_interval(&end)? else { return Ok(None) };
         let mut live = from.resume()?;
         // Elsewhere each arrival would be a stop, and in a loop there are millions.
-        if !live.replica.can_count(addr)? {
+        if !live.replica.can_count(addr, self.ahead(&live, &end))? {
             return Ok(None);
         }
         let count = self.arrivals_between(live, &from.position, addr, &end)?;

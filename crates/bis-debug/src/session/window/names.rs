@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use bis_replay::{Halt, Limit, ReplayError, Stop};
+use bis_replay::{Ahead, Halt, Limit, ReplayError, Stop};
 use bis_trace::types::{Addr, EventSeq};
 
 use super::{
@@ -87,7 +87,12 @@ impl Window<'_> {
 
     /// The last step up to this one whose arrivals the program can count by itself, and how many steps of the
     /// same task lead from there to this one. None: there is none near.
-    fn counted_before(&self, index: usize, live: &mut Live<'_>) -> Result<Option<(usize, u64)>, Trouble> {
+    fn counted_before(
+        &self,
+        index: usize,
+        live: &mut Live<'_>,
+        ahead: Ahead,
+    ) -> Result<Option<(usize, u64)>, Trouble> {
         let Some(wanted) = self.steps.get(index) else { return Ok(None) };
         let is_here = |step: &Step| step.event == wanted.event && step.tid == wanted.tid;
         let before = self.steps[..=index].iter().enumerate().rev().take(COUNTED_WITHIN);
@@ -96,7 +101,7 @@ impl Window<'_> {
             steps += u64::from(begin < index && step.part == Part::All);
             let addr = Addr(step.rip);
             let is_arrival = step.name == Name::Arrival;
-            if is_arrival && live.replica.can_count(addr)? {
+            if is_arrival && live.replica.can_count(addr, ahead)? {
                 return Ok(Some((begin, steps)));
             }
         }
@@ -121,7 +126,12 @@ impl<'t> Session<'t> {
     /// A position that says how it is reached by going forward alone: one that was found by steps back is
     /// given the number of the arrival.
     pub(in crate::session) fn exact(&mut self, position: &Position) -> Result<Position, Trouble> {
-        let Some(Leg::Back { n, of }) = position.legs.first() else { return Ok(position.clone()) };
+        let Some(Leg::Back { n, of }) = position.legs.first() else {
+            if self.position == *position {
+                self.inner.stands_at(&self.live, position);
+            }
+            return Ok(position.clone());
+        };
         let of = self.exact(of)?;
         if self.window.as_ref().is_none_or(|window| window.end != of) {
             self.in_window = None;
@@ -141,7 +151,8 @@ impl<'t> Session<'t> {
                 let base = window.base(step.event);
                 let mut live = self.travel(&base)?;
                 let Some(window) = &self.window else { return Err(unknown()) };
-                let (begin, steps) = window.counted_before(index, &mut live)?.unwrap_or((index, 0));
+                let ahead = self.ahead(&live, &self.history.name(&of));
+                let (begin, steps) = window.counted_before(index, &mut live, ahead)?.unwrap_or((index, 0));
                 let Some(begin) = window.steps.get(begin..) else { return Err(unknown()) };
                 let addr = begin.first().map_or(Addr(step.rip), |step| Addr(step.rip));
                 let is_same = |other: &&Step| {
@@ -165,6 +176,7 @@ impl<'t> Session<'t> {
             exact = exact.then(leg.clone());
         }
         if self.position == *position {
+            self.inner.stands_at(&self.live, &exact);
             self.position = exact.clone();
         }
         if let Some((known, _)) = self.in_window.as_mut().filter(|(known, _)| known == position) {
@@ -182,7 +194,7 @@ impl<'t> Session<'t> {
         addr: Addr,
         end: &Position,
     ) -> Result<u64, Trouble> {
-        let name = self.history.name(end);
+        let name = self.name_of(end);
         // Its newest name may not go on from there.
         let end = if name.done_at(base).is_some() { &name } else { end };
         let is_inside = end.event == base.event;
@@ -192,7 +204,7 @@ impl<'t> Session<'t> {
         live.replica.set_watches(&[])?;
         let first = live.replica.traps().arrivals(addr);
         if !is_inside {
-            live.replica.count_arrivals(addr, None)?;
+            live.replica.count_arrivals(addr, None, Ahead::Event)?;
             loop {
                 match self.run_until(&mut live, &Limit { each_event: true, ..Limit::default() })? {
                     Stop::Point(..) => {}
@@ -207,7 +219,7 @@ impl<'t> Session<'t> {
             let is_reached = goal.is_reached(&mut live)?;
             let can_be = !is_own && !is_reached && !goal.is_stepping();
             if can_be && !is_asked {
-                live.replica.count_arrivals(addr, None)?;
+                live.replica.count_arrivals(addr, None, self.ahead(&live, end))?;
             }
             is_asked = can_be;
             if self.toward(&mut live, &mut goal, &[], &Limit::default())?.is_none() {

@@ -1,0 +1,105 @@
+//! Places of which the session knows that they are in front of the event that comes next behind their own.
+//!
+//! A place is named by an event and a way from there, and on the way other events may come: the name does not
+//! tell. But a replica does the same each time. Where one has stood at a place, and the last event that it had
+//! done was the place's own, no event comes before that place, ever. Who goes there looks for no event on the
+//! way: not for a pause either, which in a loop is looked for in each round, and stands in the way of what
+//! counts the rounds.
+
+use std::collections::VecDeque;
+
+use bis_replay::Ahead;
+
+use super::{
+    Session,
+    live::Live,
+    place::{Leg, Position},
+};
+
+/// How many such places are remembered.
+const PLACES_MAX: usize = 256;
+
+/// See the module's text. The latest come last.
+#[derive(Debug, Default)]
+pub(super) struct Inner(VecDeque<Position>);
+
+impl Inner {
+    /// A replica stands at this place.
+    pub(super) fn stands_at(&mut self, live: &Live<'_>, position: &Position) {
+        if live.replica.done().0 == position.event {
+            self.add(position);
+        }
+    }
+
+    /// These are names of the same place, from the same event on.
+    pub(super) fn same(&mut self, known: &Position, name: &Position) {
+        if known != name && known.event == name.event && self.0.contains(known) {
+            self.add(name);
+        }
+    }
+
+    fn add(&mut self, position: &Position) {
+        let is_plain = |leg: &Leg| matches!(leg, Leg::Arrive { .. } | Leg::Trigger { .. } | Leg::Step { .. });
+        if position.legs.is_empty() || !position.legs.iter().all(is_plain) || self.0.contains(position) {
+            return;
+        }
+        if self.0.len() == PLACES_MAX {
+            self.0.pop_front();
+        }
+        tracing::debug!(%position, "no event comes before it");
+        self.0.push_back(position.clone());
+    }
+}
+
+impl<'t> Session<'t> {
+    /// How far a replica goes that is to go to this position, as far as that is known.
+    pub(super) fn ahead(&self, live: &Live<'_>, end: &Position) -> Ahead {
+        let is_in_front = live.replica.done().0 == end.event && self.inner.0.contains(end);
+        if is_in_front { Ahead::Place } else { Ahead::Event }
+    }
+
+    /// The name of a position that marks lead to.
+    pub(super) fn name_of(&mut self, position: &Position) -> Position {
+        let name = self.history.name(position);
+        self.inner.same(position, &name);
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Position {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn another_name_of_a_known_place_is_known_from_the_same_event_on() {
+        let mut inner = Inner::default();
+        inner.same(&at("5+0x10#9"), &at("5+0x20#1"));
+        assert!(inner.0.is_empty());
+        inner.add(&at("5+0x10#9"));
+        inner.same(&at("5+0x10#9"), &at("5+0x20#1"));
+        inner.same(&at("5+0x10#9"), &at("4+0x20#7"));
+        assert_eq!(inner.0, [at("5+0x10#9"), at("5+0x20#1")]);
+    }
+
+    #[test]
+    fn an_events_own_place_is_not_in_front_of_it() {
+        let mut inner = Inner::default();
+        for event in ["5", "5+before:6", "5+0x10#1-3i"] {
+            inner.add(&at(event));
+        }
+        assert!(inner.0.is_empty());
+    }
+
+    #[test]
+    fn the_oldest_are_forgotten() {
+        let mut inner = Inner::default();
+        for n in 1..=PLACES_MAX + 1 {
+            inner.add(&at(&format!("5+0x10#{n}")));
+        }
+        assert_eq!((inner.0.len(), &inner.0[0]), (PLACES_MAX, &at("5+0x10#2")));
+    }
+}
