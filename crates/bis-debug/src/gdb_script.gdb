@@ -234,6 +234,8 @@ def bis_move(request):
         if gdb.selected_thread() is not None and bis_monitor("libraries").startswith("others"):
             gdb.execute("nosharedlibrary", to_string=True)
             gdb.execute("sharedlibrary", to_string=True)
+            # Where it stands has a name now.
+            gdb.execute("frame")
         BisWatched.jumped()
     else:
         gdb.write("This is the place.\n" if word == "here" else answer + "\n")

@@ -184,7 +184,8 @@ impl Seek {
         Ok(Seek::Register { stops: 0, next: if may_jump { 1 } else { u64::MAX } })
     }
 
-    /// What a search that stands aside has in the task's registers is taken away: it begins anew another time.
+    /// What a search that stands aside has in the task's registers is taken away: it begins anew another
+    /// time.
     pub(crate) fn put_off(task: &mut Task) {
         task.own_watches.clear();
         task.breakpoint = None;

@@ -257,8 +257,8 @@ impl Traps {
         self.points.range(range).next().is_some()
     }
 
-    /// Where all breakpoints in this text would be that gives way to a search's jump, with these copies of its
-    /// instructions? False: one is on the first of them, or on none.
+    /// Can all breakpoints in this text, which is to give way to a search's jump, go along into these copies
+    /// of its instructions? False: one is on the first of them, or on none.
     pub(crate) fn can_move(&self, text: Range<Addr>, copies: &[(u64, u64)]) -> bool {
         let has_copy = |at: &Addr| copies.iter().skip(1).any(|(original, _)| *original == at.0);
         self.points.range(text).all(|(at, _)| has_copy(at))

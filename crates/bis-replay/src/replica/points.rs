@@ -197,8 +197,8 @@ impl Replica<'_> {
         Ok(())
     }
 
-    /// The same, where only this task can stand in what counts, which is in the way of the search for its pause.
-    /// Its arrivals are stops from here on.
+    /// The same, where only this task can stand in what counts, which is in the way of the search for its
+    /// pause. Its arrivals are stops from here on.
     pub(crate) fn end_counts_with(&mut self, task: &mut Task) -> Result<(), Halt> {
         self.traps.disarm(&self.space.memory)?;
         end_counts_of(task, &self.space, &mut self.traps)?;
