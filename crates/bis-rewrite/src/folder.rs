@@ -13,7 +13,19 @@ use std::{
 /// If it cannot be made, is not a folder, belongs to somebody else, or others may write in it.
 pub(crate) fn claim(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    check(dir)
+}
+
+/// The same of a folder that is there.
+///
+/// # Errors
+/// If it is not there, is not a folder, belongs to somebody else, or others may write in it.
+pub(crate) fn check(dir: &Path) -> io::Result<()> {
     let metadata = std::fs::metadata(dir)?;
+    if !metadata.is_dir() {
+        let what = format!("{} is not a folder; name another one for the cache", dir.display());
+        return Err(io::Error::new(ErrorKind::NotADirectory, what));
+    }
     if metadata.uid() != rustix::process::geteuid().as_raw() {
         let what = format!("{} belongs to another user; name another folder for the cache", dir.display());
         return Err(io::Error::new(ErrorKind::PermissionDenied, what));

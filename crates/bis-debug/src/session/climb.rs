@@ -8,6 +8,7 @@
 
 mod known;
 mod nearer;
+mod pause;
 mod rounds;
 
 use std::time::Duration;
@@ -56,6 +57,26 @@ pub(super) struct Climb<'t> {
 }
 
 impl<'t> Climb<'t> {
+    /// A way to a position of an image that has only its begin. None: there is none from this mark.
+    fn begin(from: Mark<'t>, end: &Position, image: usize) -> Result<Option<Climb<'t>>, Trouble> {
+        let Live { mut replica, mut company, .. } = from.resume()?;
+        let Some(copy) = replica.checkpoint(&mut company)? else { return Ok(None) };
+        let live = Live::new(replica, company, image);
+        let done = Goal::from(end, &live, &from.position).map(|goal| goal.done);
+        drop(live);
+        let Some(done) = done else { return Ok(None) };
+        let rungs = vec![Rung { copy, done, image }];
+        Ok(Some(Climb {
+            from,
+            end: end.clone(),
+            rungs,
+            steps: None,
+            steps_before: 0,
+            others: Vec::new(),
+            is_new: true,
+        }))
+    }
+
     /// Keeps all copies that are left, for ways to places in front.
     pub(super) fn keep_in(self, passed: &mut Passed<'t>) {
         let Climb { end, rungs, others, is_new, .. } = self;
@@ -103,22 +124,14 @@ impl<'t> Session<'t> {
             Some(than) => self.history.best_before_mark(image, end, than),
         };
         let Some(from) = from else { return Ok(None) };
-        let Live { mut replica, mut company, .. } = from.resume()?;
-        let Some(copy) = replica.checkpoint(&mut company)? else { return Ok(None) };
-        let live = Live::new(replica, company, image);
-        let done = Goal::from(end, &live, &from.position).map(|goal| goal.done);
-        drop(live);
-        let Some(done) = done else { return Ok(None) };
-        let rungs = vec![Rung { copy, done, image }];
-        let mut climb = Climb {
-            from,
-            end: end.clone(),
-            rungs,
-            steps: None,
-            steps_before: 0,
-            others: Vec::new(),
-            is_new: true,
-        };
+        if than.is_none()
+            && end.legs.is_empty()
+            && let Some(place) = self.place_of_pause(&from, end)?
+            && let Some(climb) = self.climb_to_pause(&place, own_end)?
+        {
+            return Ok(Some(climb));
+        }
+        let Some(mut climb) = Climb::begin(from, end, image)? else { return Ok(None) };
         if than.is_some() || end.legs.is_empty() {
             self.climb_to(&mut climb, own_end, false)?;
         } else if !self.climb_to(&mut climb, own_end, true)? && climb.rungs[0].copy.done() < end.event {
@@ -127,6 +140,22 @@ impl<'t> Session<'t> {
             climb.rungs[0].done = Done::default();
             self.climb_to(&mut climb, own_end, true)?;
         }
+        Ok(Some(climb))
+    }
+
+    /// The copies that lead to a position behind a pause, whose place this is. None: there is nothing in
+    /// front of it up to the last event.
+    fn climb_to_pause(&mut self, place: &Position, own_end: &Position) -> Result<Option<Climb<'t>>, Trouble> {
+        let image = self.image_of(own_end.event);
+        let Some(from) = self.history.best_before(image, place) else { return Ok(None) };
+        let Some(mut climb) = Climb::begin(from, place, image)? else { return Ok(None) };
+        if !self.climb_to(&mut climb, own_end, true)? {
+            return Ok(None);
+        }
+        // The last step is the pause itself.
+        (climb.end, climb.steps) = (own_end.clone(), None);
+        let others = climb.others.iter_mut().map(|(_, rung)| rung);
+        climb.rungs.iter_mut().chain(others).for_each(|rung| rung.done = Done::default());
         Ok(Some(climb))
     }
 

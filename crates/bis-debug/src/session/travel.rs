@@ -224,7 +224,7 @@ impl<'t> Session<'t> {
     }
 
     /// The same, or up to an alarm.
-    fn run_a_while(&mut self, live: &mut Live<'t>, limit: &Limit<'_>) -> Result<Stop, Trouble> {
+    pub(super) fn run_a_while(&mut self, live: &mut Live<'t>, limit: &Limit<'_>) -> Result<Stop, Trouble> {
         let interrupt = self.stopper.interrupt.clone();
         let stop = self.advance(live, &Limit { interrupt: Some(&interrupt), ..*limit })?;
         if stop == Stop::Interrupted {

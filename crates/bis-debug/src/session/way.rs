@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use bis_replay::Piece;
+use bis_replay::{Ahead, Piece};
 use bis_trace::types::{Addr, EventSeq};
 
 use super::{
@@ -119,7 +119,7 @@ impl<'t> Session<'t> {
             && count.is_power_of_two()
             && let Some(predicate) = points.predicate(addr)
         {
-            live.replica.count_where(addr, &predicate)?;
+            live.replica.count_where(addr, &predicate, Ahead::Event)?;
         }
         Ok(())
     }

@@ -79,8 +79,8 @@ impl Replica<'_> {
     ///
     /// # Errors
     /// Where the process is gone.
-    pub fn count_where(&mut self, addr: Addr, condition: &Predicate) -> Result<bool, Halt> {
-        self.let_count(addr, Until { arrival: None, condition: Some(condition) }, Ahead::Event)
+    pub fn count_where(&mut self, addr: Addr, condition: &Predicate, ahead: Ahead) -> Result<bool, Halt> {
+        self.let_count(addr, Until { arrival: None, condition: Some(condition) }, ahead)
     }
 
     /// Is the instruction not executed at its own address alone? Copies of moved instructions have counts

@@ -150,6 +150,18 @@ impl DenseCache {
         Ok(Self { dir: dir.to_owned(), limit_bytes })
     }
 
+    /// The same where the folder is there. None: it is not, and is not made.
+    ///
+    /// # Errors
+    /// As [`DenseCache::open`].
+    pub fn open_made(dir: &Path, limit_bytes: u64) -> io::Result<Option<Self>> {
+        match folder::check(dir) {
+            Ok(()) => Ok(Some(Self { dir: dir.to_owned(), limit_bytes })),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The entry of this name. None if there is none that can be used.
     #[must_use]
     pub fn load(&self, name: &DenseName) -> Option<DenseEntry> {

@@ -63,6 +63,19 @@ fn what_is_stored_comes_back() {
     check(&cache, &name, &dense);
 }
 
+#[test]
+fn a_folder_that_is_not_there_is_not_made_where_it_was_to_be_there() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let folder = dir.path().join("dense");
+    assert!(DenseCache::open_made(&folder, u64::MAX).expect("nothing is wrong").is_none());
+    assert!(!folder.exists());
+    DenseCache::open(&folder, u64::MAX).expect("ours");
+    assert!(DenseCache::open_made(&folder, u64::MAX).expect("ours").is_some());
+    let file = dir.path().join("file");
+    fs::write(&file, []).expect("room");
+    DenseCache::open_made(&file, u64::MAX).expect_err("it is no folder");
+}
+
 /// Who has the stored map only, and not its name, gets the same answers; and they agree with one another.
 #[test]
 fn a_stored_map_answers_by_itself() {

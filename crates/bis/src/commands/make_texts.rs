@@ -58,9 +58,11 @@ fn begin(orders: TextOrders) -> std::io::Result<()> {
 pub fn run(args: &MakeTexts) -> Result<u8> {
     let failed = |error| Failure::of("make texts", error);
     let identity = |folder: &Path| fs::metadata(folder).ok().map(|meta| (meta.dev(), meta.ino()));
-    let cache = DenseCache::open(&args.folder, args.limit).map_err(failed)?;
+    // Whoever has removed the folder wants nothing in it: so it is if that was before we began, too.
+    let Some(cache) = DenseCache::open_made(&args.folder, args.limit).map_err(failed)? else {
+        return Ok(0);
+    };
     let (folder, ours) = (args.folder.clone(), identity(&args.folder));
-    // Whoever has removed the folder wants nothing in it.
     background::live_no_longer_than(LIFE, move || identity(&folder) == ours).map_err(failed)?;
     let mut locked = Vec::new();
     for Order { fd, order } in &args.orders {

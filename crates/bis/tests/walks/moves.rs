@@ -139,7 +139,8 @@ impl Walk<'_, '_> {
         };
         // Other tasks may have run in between, and other processes that share memory.
         let is_shared = |mapping: &Mapping| mapping.shared && mapping.prot & 2 != 0;
-        let has_others = before.tasks.len() > 1 || self.session.maps().iter().any(is_shared);
+        let has_tasks = before.tasks.len() > 1 || self.state.tasks.len() > 1;
+        let has_others = has_tasks || self.session.maps().iter().any(is_shared);
         let only = |state: &State| match lost(state).tasks.get(&tid) {
             Some(task) if has_others => {
                 State { tasks: BTreeMap::from([(tid, *task)]), memory: Vec::new(), bytes: BTreeMap::new() }
