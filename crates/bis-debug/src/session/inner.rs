@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 
 use bis_replay::Ahead;
+use bis_trace::types::EventSeq;
 
 use super::{
     Session,
@@ -19,9 +20,16 @@ use super::{
 /// How many such places are remembered.
 const PLACES_MAX: usize = 256;
 
+/// How many pauses are remembered.
+const PAUSES_MAX: usize = 64;
+
 /// See the module's text. The latest come last.
 #[derive(Debug, Default)]
-pub(super) struct Inner(VecDeque<Position>);
+pub(super) struct Inner {
+    places: VecDeque<Position>,
+    /// Pauses, with their places.
+    pauses: VecDeque<(EventSeq, Position)>,
+}
 
 impl Inner {
     /// A replica stands at this place.
@@ -33,28 +41,42 @@ impl Inner {
 
     /// These are names of the same place, from the same event on.
     pub(super) fn same(&mut self, known: &Position, name: &Position) {
-        if known != name && known.event == name.event && self.0.contains(known) {
+        if known != name && known.event == name.event && self.places.contains(known) {
             self.add(name);
         }
     }
 
+    /// The place of this event, a pause, if that is known.
+    pub(super) fn place_of_pause(&self, pause: EventSeq) -> Option<&Position> {
+        self.pauses.iter().find(|(known, _)| *known == pause).map(|(_, place)| place)
+    }
+
+    /// A replica stands at this place, where this event is about to be done, a pause.
+    pub(super) fn pauses_at(&mut self, live: &Live<'_>, pause: EventSeq, place: &Position) {
+        self.stands_at(live, place);
+        if self.pauses.len() == PAUSES_MAX {
+            self.pauses.pop_front();
+        }
+        self.pauses.push_back((pause, place.clone()));
+    }
+
     fn add(&mut self, position: &Position) {
         let is_plain = |leg: &Leg| matches!(leg, Leg::Arrive { .. } | Leg::Trigger { .. } | Leg::Step { .. });
-        if position.legs.is_empty() || !position.legs.iter().all(is_plain) || self.0.contains(position) {
+        if position.legs.is_empty() || !position.legs.iter().all(is_plain) || self.places.contains(position) {
             return;
         }
-        if self.0.len() == PLACES_MAX {
-            self.0.pop_front();
+        if self.places.len() == PLACES_MAX {
+            self.places.pop_front();
         }
         tracing::debug!(%position, "no event comes before it");
-        self.0.push_back(position.clone());
+        self.places.push_back(position.clone());
     }
 }
 
 impl<'t> Session<'t> {
     /// How far a replica goes that is to go to this position, as far as that is known.
     pub(super) fn ahead(&self, live: &Live<'_>, end: &Position) -> Ahead {
-        let is_in_front = live.replica.done().0 == end.event && self.inner.0.contains(end);
+        let is_in_front = live.replica.done().0 == end.event && self.inner.places.contains(end);
         if is_in_front { Ahead::Place } else { Ahead::Event }
     }
 
@@ -78,11 +100,11 @@ mod tests {
     fn another_name_of_a_known_place_is_known_from_the_same_event_on() {
         let mut inner = Inner::default();
         inner.same(&at("5+0x10#9"), &at("5+0x20#1"));
-        assert!(inner.0.is_empty());
+        assert!(inner.places.is_empty());
         inner.add(&at("5+0x10#9"));
         inner.same(&at("5+0x10#9"), &at("5+0x20#1"));
         inner.same(&at("5+0x10#9"), &at("4+0x20#7"));
-        assert_eq!(inner.0, [at("5+0x10#9"), at("5+0x20#1")]);
+        assert_eq!(inner.places, [at("5+0x10#9"), at("5+0x20#1")]);
     }
 
     #[test]
@@ -91,7 +113,7 @@ mod tests {
         for event in ["5", "5+before:6", "5+0x10#1-3i"] {
             inner.add(&at(event));
         }
-        assert!(inner.0.is_empty());
+        assert!(inner.places.is_empty());
     }
 
     #[test]
@@ -100,6 +122,6 @@ mod tests {
         for n in 1..=PLACES_MAX + 1 {
             inner.add(&at(&format!("5+0x10#{n}")));
         }
-        assert_eq!((inner.0.len(), &inner.0[0]), (PLACES_MAX, &at("5+0x10#2")));
+        assert_eq!((inner.places.len(), &inner.places[0]), (PLACES_MAX, &at("5+0x10#2")));
     }
 }

@@ -3,8 +3,9 @@
 //! A pause is found by its state: a search looks at the task each time that it comes to the place. In a loop
 //! of a few bytes that is in the way of whatever would count the loop's rounds, and without a count a way to
 //! somewhere shortly before the pause has a stop in each of a million rounds. So the program counts its
-//! arrivals at the place itself, and stops at each that has some of the registers of the pause: mostly that
-//! is the very one. From then on the place has a name to which no search leads ([`super::super::inner`]).
+//! arrivals at the place itself, and stops at each that has some of the registers of the pause: that is the
+//! very one, or one of few. From then on the place has a name to which no search leads
+//! ([`super::super::inner`]).
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -26,6 +27,9 @@ const COMPARED_MAX: usize = 8;
 
 /// For how long the arrivals are counted: nobody looks for the pause meanwhile, so nothing else would end it.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often it may have come to another place that looks like it.
+const TRIES_MAX: usize = 64;
 
 /// The place and the registers of the event that comes next, if it is this one and a pause that is found by
 /// its state.
@@ -72,6 +76,9 @@ impl<'t> Session<'t> {
         from: &Mark<'t>,
         end: &Position,
     ) -> Result<Option<Position>, Trouble> {
+        if let Some(place) = self.inner.place_of_pause(end.event) {
+            return Ok(Some(place.clone()));
+        }
         let mut live = self.at_event_of(from)?;
         live.replica.set_points(&BTreeSet::new())?;
         live.replica.set_watches(&[])?;
@@ -91,30 +98,44 @@ impl<'t> Session<'t> {
         if !live.replica.count_where(addr, &condition, Ahead::Place)? {
             return Ok(None);
         }
-        let limit = Limit { stays_before: true, each_event: true, ..Limit::default() };
         self.alarm.set(PATIENCE);
-        let stop = self.run_a_while(&mut live, &limit);
+        let n = self.arrivals_to_pause(&mut live, addr, end.event);
         self.alarm.clear();
-        let stop = match stop {
-            // Whatever it is, the way with a search is left.
-            Err(Trouble::Halt(_)) | Ok(Stop::Interrupted) => return Ok(None),
-            stop => stop?,
-        };
         self.stopper.interrupt.take();
-        if !matches!(stop, Stop::Point(_, at) if at == addr) {
-            return Ok(None);
-        }
-        let n = live.replica.traps().arrivals(addr);
+        let Some(n) = n? else { return Ok(None) };
         let place = Position::at(live.replica.done().0).then(Leg::Arrive { addr, n });
-        live.replica.end_counts()?;
-        // Is all else as it was, too? Then it is there at once.
-        let limit = Limit { before: Some(end.event), each_event: true, ..Limit::default() };
-        if self.run_until(&mut live, &limit)? != Stop::Before(end.event) {
-            return Ok(None);
-        }
         tracing::debug!(%place, %end, "a pause");
-        self.inner.stands_at(&live, &place);
+        self.inner.pauses_at(&live, end.event, &place);
         Ok(Some(place))
+    }
+
+    /// How many arrivals there are at the address of a pause, which comes next, up to the pause itself; the
+    /// program counts them, and stops where it may be there.
+    fn arrivals_to_pause(
+        &mut self,
+        live: &mut Live<'t>,
+        addr: Addr,
+        pause: EventSeq,
+    ) -> Result<Option<u64>, Trouble> {
+        let limit = Limit { stays_before: true, each_event: true, ..Limit::default() };
+        for _ in 0..TRIES_MAX {
+            match self.run_a_while(live, &limit) {
+                Ok(Stop::Point(_, at)) if at == addr => {}
+                // Whatever it is, the way with a search is left.
+                Ok(_) | Err(Trouble::Halt(_)) => return Ok(None),
+                Err(trouble) => return Err(trouble),
+            }
+            // Is all else as it was, too? Then a copy is there before it has gone a step.
+            let Some(mut copy) = live.replica.checkpoint(&mut live.company)? else { return Ok(None) };
+            let (replica, company) = copy.resume()?;
+            let mut copy = Live::new(replica, company, live.image);
+            copy.replica.end_counts()?;
+            let step = Limit { before: Some(pause), step: true, ..Limit::default() };
+            if self.run_until(&mut copy, &step)? == Stop::Before(pause) {
+                return Ok(Some(live.replica.traps().arrivals(addr)));
+            }
+        }
+        Ok(None)
     }
 
     /// A replica at the event behind which a mark is.

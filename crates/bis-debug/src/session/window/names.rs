@@ -197,6 +197,10 @@ impl<'t> Session<'t> {
         let name = self.name_of(end);
         // Its newest name may not go on from there.
         let end = if name.done_at(base).is_some() { &name } else { end };
+        // Behind a pause, it is the pause's place up to which is counted.
+        let place = self.inner.place_of_pause(end.event).filter(|_| end.legs.is_empty()).cloned();
+        let place = place.filter(|place| place.event == base.event && place.done_at(base).is_some());
+        let end = place.as_ref().unwrap_or(end);
         let is_inside = end.event == base.event;
         let mut points = if is_inside { end.arrivals() } else { BTreeSet::new() };
         points.insert(addr);
