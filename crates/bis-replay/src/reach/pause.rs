@@ -76,8 +76,10 @@ impl Replica<'_> {
             }
             return self.go_unsought(task, who, pause, host, limit);
         }
-        let text = pause.regs.ip()..pause.regs.ip() + pause.span.len().max(1) as u64;
-        if self.traps.counts_in(&text) {
+        // Nobody who looks for the pause has counts at its place; they would hide it. Others, whose text is
+        // behind it, were promised that they stay.
+        let place = pause.regs.ip();
+        if self.traps.counts_in(&(place..place.saturating_add(1))) {
             self.end_counts_with(task)?;
         }
         let (hooked, loose) = (hooked.as_ref(), how.loose);

@@ -7,7 +7,10 @@
 //! very one, or one of few. From then on the place has a name to which no search leads
 //! ([`super::super::inner`]).
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use bis_replay::{Ahead, Limit, Predicate, Stop, Test};
 use bis_trace::{
@@ -98,7 +101,6 @@ impl<'t> Session<'t> {
         if !live.replica.count_where(addr, &condition, Ahead::Place)? {
             return Ok(None);
         }
-        self.alarm.set(PATIENCE);
         let n = self.arrivals_to_pause(&mut live, addr, end.event);
         self.alarm.clear();
         self.stopper.interrupt.take();
@@ -118,7 +120,14 @@ impl<'t> Session<'t> {
         pause: EventSeq,
     ) -> Result<Option<u64>, Trouble> {
         let limit = Limit { stays_before: true, each_event: true, ..Limit::default() };
+        let begun = Instant::now();
         for _ in 0..TRIES_MAX {
+            // An alarm that rings while a copy is asked is over then.
+            let left = PATIENCE.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            self.alarm.set(left);
             match self.run_a_while(live, &limit) {
                 Ok(Stop::Point(_, at)) if at == addr => {}
                 // Whatever it is, the way with a search is left.
