@@ -52,7 +52,7 @@ impl Counted {
         let span = seek::span_at(regs.bits(), place, |addr, len| memory.read_upto(addr, len));
         let Some(span) = span else { return Ok(None) };
         let (end, rip) = (Addr(span.end()), regs.ip());
-        if in_the_way.iter().any(|at| (place + 1..end).contains(at)) || (place + 1..end).contains(&rip) {
+        if in_the_way.iter().any(|at| (place + 1..end).contains(at)) {
             return Ok(None);
         }
         let mappings = maps::read(task.ours)?;
@@ -69,6 +69,10 @@ impl Counted {
         let data = pages + place::CODE_PAGES * PAGE;
         let condition = until.condition;
         let Ok(made) = countdown(&span, code.0, data.0, condition) else { return Ok(None) };
+        // A task that stands behind the jump's begin goes on in the copies, if it stands between two of them.
+        if (place + 1..end).contains(&rip) && inside(&made, rip.0).is_none() {
+            return Ok(None);
+        }
         let initial = until.arrival.map_or(u64::MAX, |stop_at| stop_at.saturating_sub(base));
         let mut remote = Remote::new(&mut task.stopped)?;
         place::map_room(&mut remote, pages, "map a page for a countdown")?;
@@ -151,7 +155,7 @@ impl Counted {
     /// Where a task goes on that has come to the middle of the instructions which have given way; `trap` is
     /// where it trapped.
     pub(crate) fn inside(&self, trap: u64) -> Option<u64> {
-        self.made.copies.iter().skip(1).find(|(original, _)| *original == trap).map(|(_, copy)| *copy)
+        inside(&self.made, trap)
     }
 
     /// Where a task goes on that stands at the place, and was counted.
@@ -171,4 +175,10 @@ impl Counted {
         remote.must("unmap the pages of a countdown", libc::SYS_munmap, args)?;
         remote.finish()
     }
+}
+
+/// Where the instruction at an address is executed that has given way to a countdown's jump, and is not the
+/// first to have given way.
+fn inside(made: &Countdown, addr: u64) -> Option<u64> {
+    made.copies.iter().skip(1).find(|(original, _)| *original == addr).map(|(_, copy)| *copy)
 }

@@ -141,9 +141,8 @@ pub struct Limit<'a> {
     pub step: bool,
     /// Somebody asks.
     pub interrupt: Option<&'a Interrupt>,
-    /// The driver knows that one of its stops comes before the next event: the place of a pause is not looked
-    /// for on the way.
-    pub stays_before: bool,
+    /// Where nothing else ends it: does one of the driver's stops come before the next event?
+    pub ahead: Ahead,
 }
 
 /// Why a replica has stopped. All of its tasks are stopped then, and stand where the program would.

@@ -45,6 +45,8 @@ pub(super) struct Climb<'t> {
     pub from: Mark<'t>,
     /// The position's name, of which the rungs know how much is done.
     pub end: Position,
+    /// The position to which it is gone from there, past a pause whose place the end is.
+    pub behind: Option<Position>,
     pub rungs: Vec<Rung<'t>>,
     /// The steps from the last of them to the position, if they were made.
     pub steps: Option<Window<'t>>,
@@ -69,12 +71,31 @@ impl<'t> Climb<'t> {
         Ok(Some(Climb {
             from,
             end: end.clone(),
+            behind: None,
             rungs,
             steps: None,
             steps_before: 0,
             others: Vec::new(),
             is_new: true,
         }))
+    }
+
+    /// The goal of who goes on from one of its copies that has done so much.
+    pub(super) fn goal(&self, done: Done) -> Goal<'_> {
+        match &self.behind {
+            Some(behind) => Goal::new(behind),
+            None => Goal { done, ..Goal::new(&self.end) },
+        }
+    }
+
+    /// From its copies it is gone to this position, which is behind its end or that itself.
+    pub(super) fn go_on_to(&mut self, position: &Position) {
+        // The steps lead only to its end.
+        self.steps = None;
+        match &mut self.behind {
+            Some(behind) => *behind = position.clone(),
+            None => self.end = position.clone(),
+        }
     }
 
     /// Keeps all copies that are left, for ways to places in front.
@@ -153,9 +174,7 @@ impl<'t> Session<'t> {
             return Ok(None);
         }
         // The last step is the pause itself.
-        (climb.end, climb.steps) = (own_end.clone(), None);
-        let others = climb.others.iter_mut().map(|(_, rung)| rung);
-        climb.rungs.iter_mut().chain(others).for_each(|rung| rung.done = Done::default());
+        (climb.behind, climb.steps) = (Some(own_end.clone()), None);
         Ok(Some(climb))
     }
 
@@ -163,7 +182,7 @@ impl<'t> Session<'t> {
     /// in front of the last interval is wanted.
     fn climb_to(
         &mut self,
-        Climb { from, end, rungs, steps, steps_before, others, is_new }: &mut Climb<'t>,
+        Climb { from, end, behind: _, rungs, steps, steps_before, others, is_new }: &mut Climb<'t>,
         own_end: &Position,
         is_last: bool,
     ) -> Result<bool, Trouble> {
@@ -321,22 +340,32 @@ impl<'t> Session<'t> {
         earlier: Position,
     ) -> Result<(), Trouble> {
         let Some(last) = rungs.last_mut() else { return Ok(()) };
+        let rung = self.rung_from(last, end, earlier)?;
+        rungs.extend(rung);
+        Ok(())
+    }
+
+    /// A rung behind another one, at a position on the way to the end.
+    fn rung_from(
+        &mut self,
+        last: &mut Rung<'t>,
+        end: &Position,
+        earlier: Position,
+    ) -> Result<Option<Rung<'t>>, Trouble> {
         let (mut live, mut goal) = last.resume_without_counts(&earlier)?;
         live.have_points(&earlier, None)?;
         while self.toward(&mut live, &mut goal, &[], &Limit::default())?.is_some() {}
-        let Some(goal) = Goal::from(end, &live, &earlier) else { return Ok(()) };
+        let Some(goal) = Goal::from(end, &live, &earlier) else { return Ok(None) };
         let done = goal.done;
         // The next steps back are near.
         if let Some(mark) = Mark::of(&mut live, earlier)? {
             self.history.add(mark);
         }
-        Self::add_rung(rungs, &mut live, done)
+        Self::rung_here(&mut live, done)
     }
 
-    fn add_rung(rungs: &mut Vec<Rung<'t>>, live: &mut Live<'t>, done: Done) -> Result<(), Trouble> {
-        if let Some(copy) = live.replica.checkpoint(&mut live.company)? {
-            rungs.push(Rung { copy, done, image: live.image });
-        }
-        Ok(())
+    fn rung_here(live: &mut Live<'t>, done: Done) -> Result<Option<Rung<'t>>, Trouble> {
+        let copy = live.replica.checkpoint(&mut live.company)?;
+        Ok(copy.map(|copy| Rung { copy, done, image: live.image }))
     }
 }

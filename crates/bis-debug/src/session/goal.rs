@@ -160,9 +160,7 @@ impl Goal<'_> {
 
     /// Is the position's event done?
     pub(super) fn is_near(&self, live: &mut Live<'_>) -> Result<bool, Trouble> {
-        // The event may be none of this stream's.
-        let next = live.replica.next_event()?.map(|event| event.seq);
-        Ok(live.replica.done().0 >= self.position.event || next.is_none_or(|next| next > self.position.event))
+        live.is_behind_event_of(self.position)
     }
 
     /// Has the replica come to the end of its way? Goes on to the next leg where one is done.

@@ -27,8 +27,8 @@ const PAUSES_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Inner {
     places: VecDeque<Position>,
-    /// Pauses, with their places.
-    pauses: VecDeque<(EventSeq, Position)>,
+    /// Pauses, with their places; none: one that was looked for in vain.
+    pauses: VecDeque<(EventSeq, Option<Position>)>,
 }
 
 impl Inner {
@@ -41,28 +41,33 @@ impl Inner {
 
     /// These are names of the same place, from the same event on.
     pub(super) fn same(&mut self, known: &Position, name: &Position) {
-        if known != name && known.event == name.event && self.places.contains(known) {
+        if known != name && known.event == name.event && self.has(known) {
             self.add(name);
         }
     }
 
-    /// The place of this event, a pause, if that is known.
-    pub(super) fn place_of_pause(&self, pause: EventSeq) -> Option<&Position> {
-        self.pauses.iter().find(|(known, _)| *known == pause).map(|(_, place)| place)
+    /// The place of this event, a pause; none: it was looked for in vain, or (outside) not yet.
+    pub(super) fn pause(&self, pause: EventSeq) -> Option<Option<&Position>> {
+        self.pauses.iter().find(|(known, _)| *known == pause).map(|(_, place)| place.as_ref())
     }
 
-    /// A replica stands at this place, where this event is about to be done, a pause.
-    pub(super) fn pauses_at(&mut self, live: &Live<'_>, pause: EventSeq, place: &Position) {
-        self.stands_at(live, place);
+    /// This is the place of an event, a pause; or it was looked for in vain.
+    pub(super) fn pauses_at(&mut self, pause: EventSeq, place: Option<Position>) {
         if self.pauses.len() == PAUSES_MAX {
             self.pauses.pop_front();
         }
-        self.pauses.push_back((pause, place.clone()));
+        self.pauses.push_back((pause, place));
+    }
+
+    /// Is this place one of those, or on the way to one, behind the same event?
+    fn has(&self, position: &Position) -> bool {
+        let leads_on = |known: &Position| known.event == position.event && known.done_at(position).is_some();
+        self.places.iter().any(leads_on)
     }
 
     fn add(&mut self, position: &Position) {
         let is_plain = |leg: &Leg| matches!(leg, Leg::Arrive { .. } | Leg::Trigger { .. } | Leg::Step { .. });
-        if position.legs.is_empty() || !position.legs.iter().all(is_plain) || self.places.contains(position) {
+        if position.legs.is_empty() || !position.legs.iter().all(is_plain) || self.has(position) {
             return;
         }
         if self.places.len() == PLACES_MAX {
@@ -76,7 +81,7 @@ impl Inner {
 impl<'t> Session<'t> {
     /// How far a replica goes that is to go to this position, as far as that is known.
     pub(super) fn ahead(&self, live: &Live<'_>, end: &Position) -> Ahead {
-        let is_in_front = live.replica.done().0 == end.event && self.inner.places.contains(end);
+        let is_in_front = live.replica.done().0 == end.event && self.inner.has(end);
         if is_in_front { Ahead::Place } else { Ahead::Event }
     }
 
@@ -105,6 +110,18 @@ mod tests {
         inner.same(&at("5+0x10#9"), &at("5+0x20#1"));
         inner.same(&at("5+0x10#9"), &at("4+0x20#7"));
         assert_eq!(inner.places, [at("5+0x10#9"), at("5+0x20#1")]);
+    }
+
+    #[test]
+    fn what_is_on_the_way_to_a_known_place_is_known() {
+        let mut inner = Inner::default();
+        inner.add(&at("5+0x10#9+0x20#4"));
+        for earlier in ["5+0x10#9+0x20#4", "5+0x10#9+0x20#3", "5+0x10#9", "5+0x10#8", "5"] {
+            assert!(inner.has(&at(earlier)), "{earlier}");
+        }
+        for other in ["5+0x10#9+0x20#5", "5+0x10#10", "5+0x20#1", "4+0x10#9", "4", "6"] {
+            assert!(!inner.has(&at(other)), "{other}");
+        }
     }
 
     #[test]

@@ -33,6 +33,15 @@ impl<'t> Live<'t> {
     pub(super) fn have_points(&mut self, end: &Position, also: Option<Addr>) -> Result<(), Trouble> {
         let mut points = end.arrivals();
         points.extend(also);
-        Ok(self.replica.set_points_and_counts(&points, &self.counts())?)
+        // Behind the next event nothing is named by what was counted so far: it would be stops in vain.
+        let counts = if self.is_behind_event_of(end)? { self.counts() } else { BTreeSet::new() };
+        Ok(self.replica.set_points_and_counts(&points, &counts)?)
+    }
+
+    /// Is a position's event done?
+    pub(super) fn is_behind_event_of(&mut self, position: &Position) -> Result<bool, Trouble> {
+        // The event may be none of this stream's.
+        let next = self.replica.next_event()?.map(|event| event.seq);
+        Ok(self.replica.done().0 >= position.event || next.is_none_or(|next| next > position.event))
     }
 }

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use bis_replay::{Ahead, Halt, Limit, Piece, Stop};
+use bis_replay::{Halt, Limit, Piece, Stop};
 use bis_trace::types::EventSeq;
 
 use super::{
@@ -171,10 +171,11 @@ impl<'t> Session<'t> {
         let next = next.map(|(event, replica)| (event.tid, is_step(event, replica)));
         let is_stepping =
             matches!(leg, Some(Leg::Step { tid, .. }) if next.is_some_and(|(next, _)| next == tid));
+        let ahead = self.ahead(live, goal.position);
         if is_stepping || wanted.step {
             live.replica.end_counts()?;
         } else {
-            goal.ask_for_counts(live, leg.as_ref(), is_near, self.ahead(live, goal.position))?;
+            goal.ask_for_counts(live, leg.as_ref(), is_near, ahead)?;
         }
         let interrupt = self.stopper.interrupt.clone();
         let limit = Limit {
@@ -186,7 +187,7 @@ impl<'t> Session<'t> {
             step: wanted.step || is_stepping,
             each_event: wanted.each_event || is_near,
             interrupt: Some(&interrupt),
-            stays_before: self.ahead(live, goal.position) == Ahead::Place,
+            ahead,
             ..*wanted
         };
         let stop = self.advance(live, &limit)?;

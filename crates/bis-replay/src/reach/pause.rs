@@ -14,7 +14,7 @@ use crate::{
     going::{Going, InVain, Search},
     host::Host,
     repeated::Repeated,
-    replica::{Limit, Replica, Stop, Who},
+    replica::{Ahead, Limit, Replica, Stop, Who},
     seek::Seek,
     task::{Found, Hooked, Interrupt, Place, Task},
 };
@@ -69,7 +69,7 @@ impl Replica<'_> {
             return Err(self.inconsistent(who.seq, "a place is looked for in two ways".into()));
         };
         // Places that are to be skipped must be counted from the begin.
-        if limit.stays_before && how.skips == 0 {
+        if limit.ahead == Ahead::Place && how.skips == 0 {
             if slot.take().is_some() {
                 Seek::put_off(task);
                 host.end_pause(self.entry.domain);

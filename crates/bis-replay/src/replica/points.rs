@@ -23,12 +23,14 @@ use crate::{
 /// Text at an address where the program counts its arrivals by itself, bytes: it must be the program's own.
 const TEXT_LEN: usize = 16;
 
-/// How far a replica goes while the program counts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// How far a replica may go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Ahead {
     /// As far as to the next event: what counts must not be in the way of the search for a pause.
+    #[default]
     Event,
-    /// To a place in front of the next event, with [`Limit::stays_before`](crate::Limit::stays_before).
+    /// The driver knows that it stops in front of the next event: the place of a pause is not looked for on
+    /// the way, and anything may be counted there.
     Place,
 }
 

@@ -79,9 +79,15 @@ impl<'t> Session<'t> {
         from: &Mark<'t>,
         end: &Position,
     ) -> Result<Option<Position>, Trouble> {
-        if let Some(place) = self.inner.place_of_pause(end.event) {
-            return Ok(Some(place.clone()));
+        if let Some(known) = self.inner.pause(end.event) {
+            return Ok(known.cloned());
         }
+        let place = self.look_for_pause(from, end)?;
+        self.inner.pauses_at(end.event, place.clone());
+        Ok(place)
+    }
+
+    fn look_for_pause(&mut self, from: &Mark<'t>, end: &Position) -> Result<Option<Position>, Trouble> {
         let mut live = self.at_event_of(from)?;
         live.replica.set_points(&BTreeSet::new())?;
         live.replica.set_watches(&[])?;
@@ -107,7 +113,7 @@ impl<'t> Session<'t> {
         let Some(n) = n? else { return Ok(None) };
         let place = Position::at(live.replica.done().0).then(Leg::Arrive { addr, n });
         tracing::debug!(%place, %end, "a pause");
-        self.inner.pauses_at(&live, end.event, &place);
+        self.inner.stands_at(&live, &place);
         Ok(Some(place))
     }
 
@@ -119,7 +125,7 @@ impl<'t> Session<'t> {
         addr: Addr,
         pause: EventSeq,
     ) -> Result<Option<u64>, Trouble> {
-        let limit = Limit { stays_before: true, each_event: true, ..Limit::default() };
+        let limit = Limit { ahead: Ahead::Place, each_event: true, ..Limit::default() };
         let begun = Instant::now();
         for _ in 0..TRIES_MAX {
             // An alarm that rings while a copy is asked is over then.

@@ -96,7 +96,8 @@ impl<'t> Session<'t> {
         let Some((_, mut live, done)) = self.rounds(last, end, addr, Some(count - back))? else {
             return Ok(());
         };
-        Self::add_rung(rungs, &mut live, done)
+        rungs.extend(Self::rung_here(&mut live, done)?);
+        Ok(())
     }
 
     /// A rung in front of one from which few steps lead to the end, some more rounds before; as far as
@@ -114,6 +115,22 @@ impl<'t> Session<'t> {
         if steps == 0 || steps >= STEPS_MIN {
             return Ok(None);
         }
+        // Where the way counts the rounds itself, their number is known.
+        if let [before @ .., Leg::Arrive { addr, n }] = end.legs.as_slice()
+            && let Some(often) = seen.get(addr).filter(|often| **often > 2)
+        {
+            let Some(n) = n.checked_sub(STEPS_LEFT * often / steps).filter(|n| *n > 0) else {
+                return Ok(None);
+            };
+            let (mut live, goal) = from.resume(end)?;
+            let arrived = goal.arrived(before.len(), &mut live)?;
+            if arrived.is_none_or(|arrived| arrived >= n) {
+                return Ok(None);
+            }
+            let earlier =
+                Position { event: end.event, legs: before.to_vec() }.then(Leg::Arrive { addr: *addr, n });
+            return self.rung_from(from, end, earlier);
+        }
         let mut begun = from.resume_without_counts(end)?;
         let ahead = self.ahead(&begun.0, end);
         let often = counted_first(most_often(seen), &mut begun.0, ahead)?;
@@ -124,8 +141,7 @@ impl<'t> Session<'t> {
         let keep = STEPS_LEFT * seen[&addr] / steps;
         let Some(until) = count.checked_sub(keep).filter(|until| *until > 0) else { return Ok(None) };
         let Some((_, mut live, done)) = self.rounds(from, end, addr, Some(until))? else { return Ok(None) };
-        let copy = live.replica.checkpoint(&mut live.company)?;
-        Ok(copy.map(|copy| Rung { copy, done, image: live.image }))
+        Self::rung_here(&mut live, done)
     }
 
     /// How often tasks come to an address between a rung and the end; with `until`, the replica stays at that

@@ -3,8 +3,8 @@
 
 use super::{
     super::{
-        Session, Trouble, climb::Climb, goal::Goal, history::Mark, live::Live, passed::Passed,
-        place::Position, rung::Rung,
+        Session, Trouble, climb::Climb, history::Mark, live::Live, passed::Passed, place::Position,
+        rung::Rung,
     },
     one_step::Stepped,
     steps::{Name, Part, Window},
@@ -41,7 +41,7 @@ impl<'t> Session<'t> {
         let mut tried: Option<Mark<'t>> = None;
         while let Some(mut climb) = self.climb(&goal, tried.as_ref())? {
             if goal != own_end {
-                (climb.end, climb.steps) = (own_end.clone(), None);
+                climb.go_on_to(&own_end);
             }
             let mut is_in_front = false;
             // From the last copy that is in front of the place, step by step.
@@ -49,7 +49,7 @@ impl<'t> Session<'t> {
                 let is_behind_event = rung.is_behind_event(&own_end);
                 let window = match climb.steps.take() {
                     Some(steps) => steps.begin_at(rung.copy, rung.image),
-                    None => self.window_from(rung, climb.from.clone(), &climb.end, &own_end)?,
+                    None => self.window_from(rung, &climb, &own_end)?,
                 };
                 tracing::debug!(steps = window.len(), end = %window.end, "a window");
                 if !is_enough(&window) {
@@ -88,12 +88,11 @@ impl<'t> Session<'t> {
         window: &Window<'t>,
         own_end: &Position,
     ) -> Result<Option<Window<'t>>, Trouble> {
-        let Climb { from, end, rungs, steps_before, .. } = climb;
-        let Some(mut before) = rungs.pop() else { return Ok(None) };
-        match self.farther(&mut before, end, &window.addresses())? {
-            Some(farther) => self.window_from(farther, from.clone(), end, own_end).map(Some),
-            None if window.len() < LONG_ENOUGH && *steps_before < NEAR_ENOUGH => {
-                self.near_window_from(before, from.clone(), end, own_end)
+        let Some(mut before) = climb.rungs.pop() else { return Ok(None) };
+        match self.farther(&mut before, &climb.end, &window.addresses())? {
+            Some(farther) => self.window_from(farther, climb, own_end).map(Some),
+            None if window.len() < LONG_ENOUGH && climb.steps_before < NEAR_ENOUGH => {
+                self.near_window_from(before, climb, own_end)
             }
             None => Ok(None),
         }
@@ -103,17 +102,16 @@ impl<'t> Session<'t> {
     fn window_from(
         &mut self,
         Rung { mut copy, done, image }: Rung<'t>,
-        from: Mark<'t>,
-        end: &Position,
+        climb: &Climb<'t>,
         own_end: &Position,
     ) -> Result<Window<'t>, Trouble> {
         let (replica, company) = copy.resume()?;
         let mut live = Live::new(replica, company, image);
-        let mut goal = Goal { done, ..Goal::new(end) };
-        let mut window = Window::new(from, own_end.clone()).begin_at(copy, image);
+        let mut goal = climb.goal(done);
+        let mut window = Window::new(climb.from.clone(), own_end.clone()).begin_at(copy, image);
         // The copy may have been made while the program counted, in the middle of that.
         live.replica.end_counts()?;
-        live.have_points(end, None)?;
+        live.have_points(goal.position, None)?;
         while self.one_step_to(&mut live, &mut goal, &mut window)? != Stepped::There {}
         Ok(window)
     }
@@ -122,13 +120,14 @@ impl<'t> Session<'t> {
     fn near_window_from(
         &mut self,
         mut rung: Rung<'t>,
-        from: Mark<'t>,
-        end: &Position,
+        climb: &Climb<'t>,
         own_end: &Position,
     ) -> Result<Option<Window<'t>>, Trouble> {
-        let (mut live, mut goal) = rung.resume_without_counts(end)?;
-        live.have_points(end, None)?;
-        let mut window = Window::new(from, own_end.clone());
+        let (mut live, _) = rung.resume_without_counts(&climb.end)?;
+        let mut goal = climb.goal(rung.done);
+        goal.ask_anew();
+        live.have_points(goal.position, None)?;
+        let mut window = Window::new(climb.from.clone(), own_end.clone());
         for _ in 0..NEAR_ENOUGH {
             if self.one_step_to(&mut live, &mut goal, &mut window)? == Stepped::There {
                 return Ok(Some(window.begin_at(rung.copy, rung.image)));

@@ -42,18 +42,18 @@ impl Window<'_> {
 
     /// The name of the place before a step, if it is in the interval in which the window ends, with an
     /// arrival and some steps behind it: so many steps behind that arrival, or an earlier one at the same
-    /// address.
-    fn name_by_arrival(&self, index: usize) -> Option<Position> {
+    /// address. `end`: the window's end, or, if that is behind a pause, the pause's place.
+    fn name_by_arrival(&self, index: usize, end: &Position) -> Option<Position> {
         let step = self.steps.get(index)?;
-        let (addr, last, prefix, behind) = match self.end.legs.as_slice() {
+        let (addr, last, prefix, behind) = match end.legs.as_slice() {
             [prefix @ .., Leg::Arrive { addr, n }] => (*addr, *n, prefix, 0),
             [prefix @ .., Leg::Arrive { addr, n }, Leg::Step { tid, n: behind }] if *tid == step.tid => {
                 (*addr, *n, prefix, *behind)
             }
             _ => return None,
         };
-        let is_here = |other: &Step| other.event == self.end.event && other.tid == step.tid;
-        let prefix = Position { event: self.end.event, legs: prefix.to_vec() };
+        let is_here = |other: &Step| other.event == end.event && other.tid == step.tid;
+        let prefix = Position { event: end.event, legs: prefix.to_vec() };
         let name = |n: u64, steps: u64| {
             let arrival = prefix.then(Leg::Arrive { addr, n });
             if steps == 0 { arrival } else { arrival.then(Leg::Step { tid: step.tid, n: steps }) }
@@ -141,12 +141,14 @@ impl<'t> Session<'t> {
         let back = usize::try_from(*n).unwrap_or(usize::MAX);
         let Some(index) = window.steps.len().checked_sub(back) else { return Err(unknown()) };
         let Some(step) = window.steps.get(index).copied() else { return Err(unknown()) };
+        let pause = self.inner.pause(window.end.event).flatten().filter(|_| window.end.legs.is_empty());
+        let end = pause.unwrap_or(&window.end);
         let mut exact = match step.name {
             Name::Event => Position::at(step.event),
             Name::Before(seq) => Position::at(step.event).then(Leg::Before(seq)),
             Name::None => return Err(unknown()),
             Name::Arrival if let Some(near) = window.name_by_steps(index) => near,
-            Name::Arrival if let Some(near) = window.name_by_arrival(index) => near,
+            Name::Arrival if let Some(near) = window.name_by_arrival(index, end) => near,
             Name::Arrival => {
                 let base = window.base(step.event);
                 let mut live = self.travel(&base)?;
@@ -198,7 +200,7 @@ impl<'t> Session<'t> {
         // Its newest name may not go on from there.
         let end = if name.done_at(base).is_some() { &name } else { end };
         // Behind a pause, it is the pause's place up to which is counted.
-        let place = self.inner.place_of_pause(end.event).filter(|_| end.legs.is_empty()).cloned();
+        let place = self.inner.pause(end.event).flatten().filter(|_| end.legs.is_empty()).cloned();
         let place = place.filter(|place| place.event == base.event && place.done_at(base).is_some());
         let end = place.as_ref().unwrap_or(end);
         let is_inside = end.event == base.event;
