@@ -136,7 +136,7 @@ impl<'t> Session<'t> {
             return Ok(stride);
         }
         let ahead = self.ahead(&live, end);
-        let tried = self.frequent(&mut live, ahead)?;
+        let tried = self.frequent(&mut live, &end.arrivals(), ahead)?;
         tracing::debug!(from = %from.position, ?counted, ?tried, "nothing that was counted comes again");
         drop(live);
         for addr in tried {
@@ -233,15 +233,21 @@ impl<'t> Session<'t> {
     }
 
     /// Addresses that the program executes often from where this replica stands, which is stepped on: only
-    /// where a task has stood there surely begins an instruction. Not where the program cannot count.
-    pub(super) fn frequent(&mut self, live: &mut Live<'t>, ahead: Ahead) -> Result<Vec<Addr>, Trouble> {
+    /// where a task has stood there surely begins an instruction. Not where the program cannot
+    /// count, or would be in the way of other counts, at `beside`.
+    pub(super) fn frequent(
+        &mut self,
+        live: &mut Live<'t>,
+        beside: &BTreeSet<Addr>,
+        ahead: Ahead,
+    ) -> Result<Vec<Addr>, Trouble> {
         live.replica.end_counts()?;
         live.replica.set_points(&BTreeSet::new())?;
         let mut seen: BTreeMap<Addr, usize> = BTreeMap::new();
         for _ in 0..LOOK {
             let Some(tid) = live.replica.next_event()?.map(|event| event.tid) else { break };
             let registers = live.replica.registers(tid).map_err(bis_replay::Halt::from)?;
-            if live.replica.can_count(registers.ip(), ahead)? {
+            if live.replica.can_count(registers.ip(), beside, ahead)? {
                 *seen.entry(registers.ip()).or_default() += 1;
             }
             let limit = Limit { step: true, each_event: true, ..Limit::default() };

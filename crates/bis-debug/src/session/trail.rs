@@ -10,7 +10,7 @@
 //! replica stops at each of them for a moment: from there on places are named as they were the first time,
 //! and what was found out then is known.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use bis_replay::{Ahead, Limit};
 use bis_trace::types::Addr;
@@ -242,6 +242,7 @@ impl<'t> Session<'t> {
             return Ok(Vec::new());
         };
         let (replica, company) = copy.resume()?;
-        self.frequent(&mut Live::new(replica, company, self.live.image), Ahead::Event)
+        let mut live = Live::new(replica, company, self.live.image);
+        self.frequent(&mut live, &BTreeSet::new(), Ahead::Event)
     }
 }

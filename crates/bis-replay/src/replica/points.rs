@@ -20,9 +20,6 @@ use crate::{
     traps::Traps,
 };
 
-/// Text at an address where the program counts its arrivals by itself, bytes: it must be the program's own.
-const TEXT_LEN: usize = 16;
-
 /// How far a replica may go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Ahead {
@@ -36,9 +33,8 @@ pub enum Ahead {
 
 /// An address where the program may count its arrivals by itself.
 struct Countable {
-    text: Vec<u8>,
-    /// Where the task is looked for that makes the next event, a pause.
-    sought: Option<Addr>,
+    /// The instruction there repeats itself, and its rounds are counted.
+    is_repeated: bool,
 }
 
 impl Replica<'_> {
@@ -92,22 +88,13 @@ impl Replica<'_> {
     }
 
     /// Can the program count by itself how often it comes to this address, as far as its text tells, without
-    /// being in the way of the search for the next event, which is a pause? (Else the task has to be stopped
-    /// each time that it comes by.)
+    /// being in the way of the search for the next event, which is a pause, or of counts at `beside`? (Else
+    /// the task has to be stopped each time that it comes by.)
     ///
     /// # Errors
     /// As [`Replica::next_event`].
-    pub fn can_count(&mut self, addr: Addr, ahead: Ahead) -> Result<bool, Halt> {
-        let Some(Countable { text, sought }) = self.countable(addr, ahead)? else { return Ok(false) };
-        let bits = self.tasks.values().find_map(|task| task.regs().ok()).map_or(64, |regs| regs.bits());
-        let end = |at: Addr| {
-            let span = seek::span_at(bits, at, |addr, len| self.read_program(addr, len));
-            span.map(|span| Addr(span.end()))
-        };
-        let is_repeated = repeated::len(&text).is_some();
-        let Some(counted) = end(addr).or(is_repeated.then_some(addr + 1)) else { return Ok(false) };
-        let overlaps = |sought: Addr| addr < end(sought).unwrap_or(sought + 1) && sought < counted;
-        Ok(!sought.is_some_and(overlaps))
+    pub fn can_count(&mut self, addr: Addr, beside: &BTreeSet<Addr>, ahead: Ahead) -> Result<bool, Halt> {
+        Ok(self.countable(addr, beside, ahead)?.is_some())
     }
 
     /// What counts arrivals has branches of its own, and how far the task has come may be counted with them.
@@ -117,21 +104,40 @@ impl Replica<'_> {
     }
 
     /// What there is at an address where the program may count its arrivals. None: it cannot.
-    fn countable(&mut self, addr: Addr, ahead: Ahead) -> Result<Option<Countable>, Halt> {
+    fn countable(
+        &mut self,
+        addr: Addr,
+        beside: &BTreeSet<Addr>,
+        ahead: Ahead,
+    ) -> Result<Option<Countable>, Halt> {
         if self.is_moved(addr) || !self.may_count()? {
-            return Ok(None);
-        }
-        self.traps.disarm(&self.space.memory)?;
-        // Text that has given way to something of ours may be in the way, too.
-        let text = self.space.memory.read_upto(addr, TEXT_LEN);
-        if self.read_program(addr, TEXT_LEN) != text {
             return Ok(None);
         }
         let sought = match self.next_event()?.map(|event| &event.kind) {
             Some(EventKind::Pause(pause)) if ahead == Ahead::Event => Some(pause.regs.ip()),
             _ => None,
         };
-        Ok(Some(Countable { text, sought }))
+        let bits = self.tasks.values().find_map(|task| task.regs().ok()).map_or(64, |regs| regs.bits());
+        let gives_way = |at: Addr| {
+            let span = seek::span_at(bits, at, |addr, len| self.read_program(addr, len));
+            span.map(|span| at..Addr(span.end()))
+        };
+        let repeated = repeated::len(&self.read_program(addr, ticks::INSTRUCTION_LEN_MAX));
+        let own = repeated.map(|len| addr..addr.saturating_add(len)).or_else(|| gives_way(addr));
+        let Some(own) = own else { return Ok(None) };
+        let is_in_the_way = |at: &Addr| {
+            let other = gives_way(*at).unwrap_or(*at..at.saturating_add(1));
+            own.start < other.end && other.start < own.end
+        };
+        let others = beside.iter().filter(|at| **at != addr);
+        if sought.iter().chain(others).any(is_in_the_way) {
+            return Ok(None);
+        }
+        self.traps.disarm(&self.space.memory)?;
+        // Text that has given way to something of ours may be in the way, too.
+        let len = (own.end - own.start) as usize;
+        let is_own = self.space.memory.read_upto(addr, len) == self.read_program(addr, len);
+        Ok(is_own.then_some(Countable { is_repeated: repeated.is_some() }))
     }
 
     fn let_count(&mut self, addr: Addr, until: Until<'_>, ahead: Ahead) -> Result<bool, Halt> {
@@ -143,14 +149,14 @@ impl Replica<'_> {
         {
             return Ok(false);
         }
-        let Some(Countable { text, sought }) = self.countable(addr, ahead)? else { return Ok(false) };
-        if sought == Some(addr) {
+        let Some(Countable { is_repeated }) = self.countable(addr, &BTreeSet::new(), ahead)? else {
+            tracing::debug!(%addr, ?ahead, "each arrival is a stop");
             return Ok(false);
-        }
+        };
         let Some(task) = self.tasks.get_mut(&tid).filter(|task| task.stopped.is_some()) else {
             return Ok(false);
         };
-        if repeated::len(&text).is_some() {
+        if is_repeated {
             let is_counted = self.traps.counts_rounds(addr);
             let can_be = until.condition.is_none() && !is_counted && !task.regs()?.is_narrow();
             if can_be {
@@ -158,12 +164,11 @@ impl Replica<'_> {
             }
             return Ok(can_be);
         }
-        let counted = self.traps.counted().iter().map(|counted| counted.place);
-        let in_the_way: Vec<Addr> = counted.chain(sought).collect();
+        let in_the_way: Vec<Addr> = self.traps.counted().iter().map(|counted| counted.place).collect();
         let counted = Counted::new(task, &self.space.memory, (addr, addr), base, until, &in_the_way)?;
         let is_counted = counted.is_some();
         if !is_counted {
-            tracing::debug!(%addr, ?ahead, "each arrival is a stop");
+            tracing::debug!(%addr, ?ahead, "no room to count: each arrival is a stop");
         }
         if let Some(counted) = counted {
             self.traps.add_counted(counted);

@@ -17,7 +17,7 @@ use super::{
         rung::Rung,
         window::{Stepped, Window},
     },
-    rounds::{Rounds, STEPS_LEFT, counted_first, most_often},
+    rounds::{OFTEN, Rounds, STEPS_LEFT, most_often},
 };
 
 /// An end that is more steps away than this is far: there may be loops on the way, of which the last rounds
@@ -216,13 +216,12 @@ impl<'t> Session<'t> {
         end: &Position,
         repeated: &Repeated<'_>,
     ) -> Result<Option<(Rung<'t>, u64)>, Trouble> {
-        let often = most_often(repeated.seen);
-        if often.is_empty() {
+        if repeated.seen.values().all(|hits| *hits <= OFTEN) {
             return Ok(None);
         }
-        let mut begun = rung.resume_without_counts(end)?;
+        let (mut begun, own) = (rung.resume_without_counts(end)?, rung.done.left(end));
         let ahead = self.ahead(&begun.0, end);
-        let often = counted_first(often, &mut begun.0, ahead)?;
+        let often = most_often(repeated.seen, |addr| Ok(begun.0.replica.can_count(addr, &own, ahead)?))?;
         // The replica that was asked makes the first look.
         let mut begun = Some(begun);
         let mut looks: VecDeque<Addr> = often.iter().copied().take(LOOKS_MAX).collect();

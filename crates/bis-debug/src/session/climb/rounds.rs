@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use bis_replay::{Ahead, Limit, Stop};
+use bis_replay::{Limit, Stop};
 use bis_trace::types::Addr;
 
 use super::super::{
@@ -81,9 +81,9 @@ impl<'t> Session<'t> {
             return Ok(());
         }
         let ahead = self.ahead(&live, end);
-        if !live.replica.can_count(addr, ahead)? {
+        if !live.replica.can_count(addr, &end.arrivals(), ahead)? {
             // Mostly there is another address in the same loop.
-            let frequent = self.frequent(&mut live, ahead)?;
+            let frequent = self.frequent(&mut live, &end.arrivals(), ahead)?;
             addr = frequent.into_iter().find(|addr| !end.arrivals().contains(addr)).unwrap_or(addr);
         }
         drop(live);
@@ -133,7 +133,7 @@ impl<'t> Session<'t> {
         }
         let mut begun = from.resume_without_counts(end)?;
         let ahead = self.ahead(&begun.0, end);
-        let often = counted_first(most_often(seen), &mut begun.0, ahead)?;
+        let often = most_often(seen, |addr| Ok(begun.0.replica.can_count(addr, &own, ahead)?))?;
         let Some(addr) = often.into_iter().find(|addr| !own.contains(addr)) else {
             return Ok(None);
         };
@@ -177,6 +177,7 @@ impl<'t> Session<'t> {
         let by_itself =
             is_last && live.replica.count_arrivals(addr, until.map(|until| first + until), ahead)?;
         let (mut hits, mut stops) = (0, 0);
+        tracing::debug!(%addr, by_itself, is_last, ?ahead, counts = ?live.counts(), %end, "rounds are to be counted");
         // Only who goes on from it knows that it is not at the end.
         let mut far: Option<Rung<'t>> = None;
         while let Some(stop) = self.toward(&mut live, &mut goal, &[], &Limit::default())? {
@@ -205,30 +206,67 @@ impl<'t> Session<'t> {
     }
 }
 
-/// The same addresses; last come those at which the program cannot count.
-pub(super) fn counted_first(
-    often: Vec<Addr>,
-    live: &mut Live<'_>,
-    ahead: Ahead,
+/// What comes more often is likely in a loop.
+pub(super) const OFTEN: u64 = 2;
+
+/// How many of the addresses that come equally often, and so are likely in the same loop, are wanted.
+const OF_A_LOOP: usize = 2;
+
+/// How many of them are asked about.
+const ASKED_OF_A_LOOP: usize = 12;
+
+/// The addresses that come often, the most frequent first; of those that come equally often, few.
+/// Last come those of loops in which the program can count at none of its addresses.
+pub(super) fn most_often(
+    seen: &BTreeMap<Addr, u64>,
+    mut can_count: impl FnMut(Addr) -> Result<bool, Trouble>,
 ) -> Result<Vec<Addr>, Trouble> {
+    let mut often: Vec<(u64, Addr)> = seen.iter().map(|(addr, hits)| (*hits, *addr)).collect();
+    often.retain(|(hits, _)| *hits > OFTEN);
+    often.sort_unstable_by(|a, b| b.cmp(a));
     let (mut first, mut last) = (Vec::new(), Vec::new());
-    for addr in often {
-        let can_count = live.replica.can_count(addr, ahead)?;
-        if can_count { &mut first } else { &mut last }.push(addr);
+    for of_a_loop in often.chunk_by(|(one, _), (other, _)| one == other) {
+        let known = first.len();
+        for (_, addr) in of_a_loop.iter().take(ASKED_OF_A_LOOP) {
+            if can_count(*addr)? {
+                first.push(*addr);
+            }
+            if first.len() == known + OF_A_LOOP {
+                break;
+            }
+        }
+        if first.len() == known {
+            last.extend(of_a_loop.iter().take(OF_A_LOOP).map(|(_, addr)| *addr));
+        }
     }
     first.append(&mut last);
     Ok(first)
 }
 
-/// The addresses that come more than twice, the most frequent first; of those that come equally often, and so
-/// are likely in the same loop, few.
-pub(super) fn most_often(seen: &BTreeMap<Addr, u64>) -> Vec<Addr> {
-    let mut often: Vec<(u64, Addr)> = seen.iter().map(|(addr, hits)| (*hits, *addr)).collect();
-    often.retain(|(hits, _)| *hits > 2);
-    often.sort_unstable_by(|a, b| b.cmp(a));
-    let few = often
-        .iter()
-        .enumerate()
-        .filter(|(at, (hits, _))| at.checked_sub(2).is_none_or(|at| often[at].0 != *hits));
-    few.map(|(_, (_, addr))| *addr).collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(all: &[(u64, u64)]) -> BTreeMap<Addr, u64> {
+        all.iter().map(|(addr, hits)| (Addr(*addr), *hits)).collect()
+    }
+
+    fn often(all: &[(u64, u64)], can_count: &[u64]) -> Vec<u64> {
+        let often = most_often(&seen(all), |addr| Ok(can_count.contains(&addr.0)));
+        often.unwrap().into_iter().map(|addr| addr.0).collect()
+    }
+
+    #[test]
+    fn of_a_loop_come_those_that_can_be_counted() {
+        let all = [(1, 9), (2, 9), (3, 9), (4, 9), (5, 2), (6, 7), (7, 7)];
+        assert_eq!(often(&all, &[1, 2, 6, 7]), [2, 1, 7, 6]);
+        assert_eq!(often(&all, &[1, 7]), [1, 7]);
+    }
+
+    #[test]
+    fn where_none_can_be_counted_few_come_last() {
+        let all = [(1, 9), (2, 9), (3, 9), (6, 7), (7, 7)];
+        assert_eq!(often(&all, &[6]), [6, 3, 2]);
+        assert_eq!(often(&all, &[]), [3, 2, 7, 6]);
+    }
 }

@@ -95,6 +95,11 @@ impl Session<'_> {
             let before = event.as_ref().and_then(|event| event.caught_call(self));
             let is_own = event.as_ref().is_some_and(|event| event.tid == tid);
             let is_its_step = event.as_ref().is_some_and(|event| event.is_step);
+            if !is_own {
+                // Another task runs first: where arrivals are only counted, each would be a stop.
+                let points = self.places_to_next(&self.live.replica);
+                self.live.replica.set_points(&points)?;
+            }
             let limit = Limit { step: is_own, each_event: true, before, ..*limit };
             let stop = match self.advance_live(&limit) {
                 Ok(stop) => stop,

@@ -69,7 +69,7 @@ impl<'t> Session<'t> {
         let Some(from) = self.mark_in_interval(&end)? else { return Ok(None) };
         let mut live = from.resume()?;
         // Elsewhere each arrival would be a stop, and in a loop there are millions.
-        if !live.replica.can_count(addr, self.ahead(&live, &end))? {
+        if !live.replica.can_count(addr, &end.arrivals(), self.ahead(&live, &end))? {
             return Ok(None);
         }
         let count = self.arrivals_between(live, &from.position, addr, &end)?;

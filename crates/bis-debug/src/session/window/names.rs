@@ -91,8 +91,11 @@ impl Window<'_> {
         &self,
         index: usize,
         live: &mut Live<'_>,
+        end: &Position,
         ahead: Ahead,
     ) -> Result<Option<(usize, u64)>, Trouble> {
+        // By these the way to the window's end is counted.
+        let beside = end.arrivals();
         let Some(wanted) = self.steps.get(index) else { return Ok(None) };
         let is_here = |step: &Step| step.event == wanted.event && step.tid == wanted.tid;
         let before = self.steps[..=index].iter().enumerate().rev().take(COUNTED_WITHIN);
@@ -101,7 +104,7 @@ impl Window<'_> {
             steps += u64::from(begin < index && step.part == Part::All);
             let addr = Addr(step.rip);
             let is_arrival = step.name == Name::Arrival;
-            if is_arrival && live.replica.can_count(addr, ahead)? {
+            if is_arrival && live.replica.can_count(addr, &beside, ahead)? {
                 return Ok(Some((begin, steps)));
             }
         }
@@ -153,8 +156,10 @@ impl<'t> Session<'t> {
                 let base = window.base(step.event);
                 let mut live = self.travel(&base)?;
                 let Some(window) = &self.window else { return Err(unknown()) };
-                let ahead = self.ahead(&live, &self.history.name(&of));
-                let (begin, steps) = window.counted_before(index, &mut live, ahead)?.unwrap_or((index, 0));
+                let name = self.history.name(&of);
+                let ahead = self.ahead(&live, &name);
+                let counted = window.counted_before(index, &mut live, &name, ahead)?;
+                let (begin, steps) = counted.unwrap_or((index, 0));
                 let Some(begin) = window.steps.get(begin..) else { return Err(unknown()) };
                 let addr = begin.first().map_or(Addr(step.rip), |step| Addr(step.rip));
                 let is_same = |other: &&Step| {
