@@ -209,6 +209,10 @@ impl<'t> Served<'t> {
             }
             Command::PassSignals(signals) => {
                 self.session.passed_signals = signals.into_iter().collect::<BTreeSet<Signal>>();
+                // gdb wants to hear of all while it steps over a breakpoint, but only of one thread.
+                if !self.session.passed_signals.is_empty() {
+                    self.passed_mostly.clone_from(&self.session.passed_signals);
+                }
                 reply::ok()
             }
             Command::CatchSyscalls(catch) => self.catch_calls(catch),
@@ -382,6 +386,10 @@ impl<'t> Served<'t> {
             let is_here = action.threads.is_none_or(|thread| thread.includes(pid, tid, pid));
             is_here.then_some((tid, range))
         });
+        let is_one = |action: &ThreadAction| {
+            action.threads.is_some_and(|threads| matches!(threads.thread, Which::One(_)))
+        };
+        let is_alone = matches!(actions, [only] if is_one(only));
         let signal = actions.iter().find_map(|action| match action.action {
             Action::Continue(signal) | Action::Step(signal) => signal,
             _ => None,
@@ -390,6 +398,10 @@ impl<'t> Served<'t> {
             return reply;
         }
         match stepped {
+            Some((tid, range)) if is_alone => {
+                let passed = self.passed_mostly.clone();
+                self.moved(|session| session.step_alone(tid, range, passed))
+            }
             Some((tid, range)) => self.moved(|session| session.step(tid, range)),
             None => self.moved(Session::go),
         }

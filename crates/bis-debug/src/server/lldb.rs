@@ -140,7 +140,6 @@ impl Served<'_> {
             if is_last { words(&self.last.why) } else { (Some(LldbReason::None), None) };
         let signal = match &self.last.why {
             Why::Signal(signal) if is_last => Some(*signal),
-            Why::Arrived => None,
             _ => is_last.then_some(Signal::TRAP),
         };
         let registers = self.session.registers(tid);
@@ -174,7 +173,11 @@ impl Served<'_> {
         if !self.is_lldb() {
             return LldbStop::default();
         }
-        let (reason, description) = words(&report.why);
+        let (reason, description) = match report.why {
+            // Of other threads it is said that there is nothing of them.
+            Why::Arrived if report.tid != self.last.tid => (None, None),
+            _ => words(&report.why),
+        };
         let pc = |tid| Some((tid, self.session.registers(tid)?.0.rip));
         let threads = if self.lists_threads {
             self.session.threads().into_iter().filter_map(pc).collect()
@@ -195,6 +198,7 @@ fn words(why: &Why) -> (Option<LldbReason>, Option<String>) {
         Why::Begin => said("the recording begins here"),
         Why::End(_) => said("the recording of the process ends here"),
         Why::Broken(_) => said("the replay cannot go on"),
+        Why::Arrived => said("the recording stands at the place that was asked for"),
         Why::Interrupted => (Some(LldbReason::Signal), None),
         _ => (None, None),
     }

@@ -1,7 +1,9 @@
 //! A client that is served, its session, and what the two are to each other. What it asks is answered in
 //! `dispatch.rs`.
 
-use bis_trace::types::Tid;
+use std::collections::BTreeSet;
+
+use bis_trace::types::{Signal, Tid};
 
 use super::{files::Files, memory::Memory};
 use crate::{
@@ -33,6 +35,8 @@ pub(super) struct Served<'t> {
     pub module_descriptor: Option<u64>,
     /// The answer is to a command that lets the program go on.
     pub has_resumed: bool,
+    /// The signals that do not stop the program but while the client goes over a breakpoint.
+    pub passed_mostly: BTreeSet<Signal>,
 }
 
 impl<'t> Served<'t> {
@@ -52,6 +56,7 @@ impl<'t> Served<'t> {
             waits_for_vfork: false,
             module_descriptor: None,
             has_resumed: false,
+            passed_mostly: BTreeSet::new(),
         }
     }
 

@@ -70,6 +70,8 @@ pub(super) fn reply(client: &Served<'_>, report: &Report) -> Vec<u8> {
             (trap, has("vfork-events").then(|| Reason::Vfork(ThreadId::full(*pid, *pid))))
         }
         Why::ThreadBegins => (trap, Some(Reason::Created)),
+        // LLDB goes on by itself behind a stop without a signal.
+        Why::Arrived if client.is_lldb() && report.tid == client.last.tid => (trap, None),
         Why::Arrived => (None, None),
         Why::Broken(_) => (Some(Signal(6)), None),
     };

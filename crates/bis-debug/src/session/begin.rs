@@ -142,6 +142,7 @@ impl<'t> Session<'t> {
             cores: Vec::new(),
             stopper,
             passed_signals: BTreeSet::new(),
+            passed_of_others: None,
             known: super::window::Known::default(),
             caught_calls: Catch::None,
             catches_forks: false,

@@ -117,6 +117,8 @@ pub struct Session<'t> {
     stopper: Stopper,
     /// Signals that do not stop it.
     pub passed_signals: BTreeSet<Signal>,
+    /// While one task is let go on alone, these signals of others do not stop it either.
+    passed_of_others: Option<(Tid, BTreeSet<Signal>)>,
     pub caught_calls: Catch,
     /// Are forks told of?
     pub catches_forks: bool,

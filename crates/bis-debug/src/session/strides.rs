@@ -88,6 +88,7 @@ impl<'t> Session<'t> {
             if live.replica.traps().arrivals(addr) >= last {
                 live.replica.end_counts()?;
                 let position = from.position.then(Leg::Arrive { addr, n });
+                self.inner.stands_at(&live, &position);
                 return Ok(match self.mark(&mut live, position, &goal)? {
                     Stride::Mark(mark, name) => Some((mark, name)),
                     Stride::End | Stride::Nameless => None,

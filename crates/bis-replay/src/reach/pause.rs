@@ -33,6 +33,8 @@ struct Wanted<'a> {
     passed: &'a mut u64,
     looked_at: &'a mut Option<Box<Registers>>,
     in_vain: &'a mut InVain,
+    /// What was different there the last time, for a report.
+    differed: Option<String>,
 }
 
 /// What a search for a pause has come to.
@@ -84,7 +86,9 @@ impl Replica<'_> {
         }
         let (hooked, loose) = (hooked.as_ref(), how.loose);
         let repeated = self.repeated_at(pause);
-        let mut wanted = Wanted { who, pause, repeated, hooked, loose, skips, passed, looked_at, in_vain };
+        let differed = None;
+        let mut wanted =
+            Wanted { who, pause, repeated, hooked, loose, skips, passed, looked_at, in_vain, differed };
         if slot.is_none() {
             host.begin_pause(self.entry.domain, who.seq);
             *wanted.skips = how.skips;
@@ -114,10 +118,11 @@ impl Replica<'_> {
             }
             Sought::Missed(place) => {
                 seek.end(task, &self.space.memory, &place, &mut self.traps)?;
+                let differed = wanted.differed.map_or(String::new(), |what| format!(" (at last: {what})"));
                 let expected = format!(
-                    "a pause in the middle of computation at {:#x}, where it was {passed} times with other memory or \
-                     registers",
-                    pause.regs.rip
+                    "a pause in the middle of computation at {:#x}, where it was {} times with other memory or \
+                     registers{differed}",
+                    pause.regs.rip, wanted.passed
                 );
                 Err(self.elsewhere(task, who, expected, &place, &pause.regs, Leave::OrigRax))
             }
@@ -267,9 +272,14 @@ impl Replica<'_> {
     fn is_wanted(&self, task: &mut Task, wanted: &mut Wanted<'_>, regs: &Registers) -> Result<bool, Halt> {
         let Wanted { who, pause, .. } = *wanted;
         let memory = &self.space.memory;
-        if !compare(&pause.regs, regs, Leave::OrigRax).is_empty()
-            || who.ticks.is_some() && task.count(memory)? != who.ticks
-        {
+        let registers = compare(&pause.regs, regs, Leave::OrigRax);
+        if let Some(first) = registers.first() {
+            wanted.differed =
+                Some(format!("{} was {:#x}, not {:#x}", first.name, first.found, first.expected));
+            return Ok(false);
+        }
+        if who.ticks.is_some() && task.count(memory)? != who.ticks {
+            wanted.differed = Some("its count".into());
             return Ok(false);
         }
         // What the task works with may be text in which the driver has breakpoints.
@@ -285,6 +295,12 @@ impl Replica<'_> {
         tracing::debug!(same_memory, extended, log, "the place with its registers");
         wanted.in_vain.count(other.filter(|_| word.is_none() && extended && log).map(|other| other.now));
         if !(same_memory && extended && log) {
+            wanted.differed = Some(match (word, other) {
+                (Some((at, value)), _) => format!("the memory at {at:#x} was not {value:#x}"),
+                (None, Some(other)) => format!("memory within {:?}", other.range),
+                (None, None) if !extended => "floating-point or vector registers".into(),
+                (None, None) => "the log of hooked calls was not used up".into(),
+            });
             return Ok(false);
         }
         if *wanted.skips > 0 {

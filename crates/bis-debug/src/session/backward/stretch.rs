@@ -89,6 +89,10 @@ impl<'t> Session<'t> {
                 hit => Ok(hit),
             };
         }
+        // Up to a pause it can be counted if the pause's place is known.
+        if end.legs.is_empty() {
+            self.place_of_pause(from, end)?;
+        }
         // The program can count how often it comes there; or behind there, where it would stop at each round
         // of a string instruction: much happens in each of these.
         let live = from.resume()?;
@@ -96,9 +100,13 @@ impl<'t> Session<'t> {
         let (addr, mut rounds) = behind.map_or((addr, ROUNDS), |behind| (behind, 1));
         let mut total = self.arrivals_between(live, &from.position, addr, end)?;
         let mut end = end.clone();
-        while total > 2 * rounds
-            && let Some((mark, name)) = self.go_to_arrival(from, &end, addr, total - rounds)?
-        {
+        while total > 2 * rounds {
+            // Behind the pause's place is only the pause.
+            let pause = self.inner.pause(end.event).flatten().filter(|_| end.legs.is_empty());
+            let place = pause.filter(|place| place.done_at(&from.position).is_some()).cloned();
+            let way = place.as_ref().unwrap_or(&end);
+            let Some((mark, name)) = self.go_to_arrival(from, way, addr, total - rounds)? else { break };
+            let name = if place.is_some() { end } else { name };
             if let Some(hit) = self.last_hit(&mark, &name, Patience::FewHits)? {
                 return Ok(Some(hit));
             }

@@ -74,7 +74,7 @@ fn condition(now: &Registers, wanted: &Registers) -> Option<Predicate> {
 impl<'t> Session<'t> {
     /// The same place as this position, which is behind a pause, by a way from the event before that. None:
     /// it is not behind a pause, or the arrivals at it cannot be counted. The mark is in front of it.
-    pub(super) fn place_of_pause(
+    pub(in crate::session) fn place_of_pause(
         &mut self,
         from: &Mark<'t>,
         end: &Position,

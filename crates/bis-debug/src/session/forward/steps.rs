@@ -1,7 +1,9 @@
 //! Single steps of a task, and all steps in a range of instructions.
 
+use std::collections::BTreeSet;
+
 use bis_replay::{Limit, Stop};
-use bis_trace::types::{Addr, Tid};
+use bis_trace::types::{Addr, Signal, Tid};
 
 use super::super::{
     Report, Session, Trouble, Why,
@@ -19,6 +21,15 @@ impl Session<'_> {
             Some(report) => report,
             None => self.moving(|session| session.step_range(tid, range)),
         }
+    }
+
+    /// The same, for a client that lets this task go on alone, as gdb does over a breakpoint: it wants to
+    /// hear of no other. Those whose turn it is run first; `passed` are the signals that do not stop these.
+    pub fn step_alone(&mut self, tid: Tid, range: Option<(Addr, Addr)>, passed: BTreeSet<Signal>) -> Report {
+        self.passed_of_others = Some((tid, passed));
+        let report = self.step(tid, range);
+        self.passed_of_others = None;
+        report
     }
 
     pub(super) fn step_range(&mut self, tid: Tid, range: Option<(Addr, Addr)>) -> Result<Report, Trouble> {

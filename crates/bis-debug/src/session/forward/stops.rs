@@ -120,7 +120,10 @@ impl Session<'_> {
             return Ok(Some(Report { tid, why: Why::Call { nr, is_entry: true } }));
         }
         if let Some(signal) = signal {
-            if self.passed_signals.contains(&signal) {
+            let of_others = self.passed_of_others.as_ref().filter(|(alone, _)| *alone != tid);
+            if self.passed_signals.contains(&signal)
+                || of_others.is_some_and(|(_, passed)| passed.contains(&signal))
+            {
                 return Ok(None);
             }
             self.position = position;
