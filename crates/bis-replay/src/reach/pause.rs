@@ -287,12 +287,13 @@ impl Replica<'_> {
         let word = place::first_difference(read, &pause.held);
         let other = if wanted.loose { None } else { place::first_other(read, &pause.seen) };
         if word.is_some() || other.is_some() {
-            tracing::debug!(?word, ?other, "the memory is not as it was");
+            let now = word.map(|(at, _)| read(at, size_of::<u64>()));
+            tracing::debug!(event = %who.seq, ?word, ?now, ?other, "the memory is not as it was");
         }
         let same_memory = word.is_none() && other.is_none();
         let extended = task.extended()? == pause.extended;
         let log = self.log_is_used(wanted.hooked)?;
-        tracing::debug!(same_memory, extended, log, "the place with its registers");
+        tracing::debug!(event = %who.seq, same_memory, extended, log, "the place with its registers");
         wanted.in_vain.count(other.filter(|_| word.is_none() && extended && log).map(|other| other.now));
         if !(same_memory && extended && log) {
             wanted.differed = Some(match (word, other) {
