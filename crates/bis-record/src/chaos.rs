@@ -13,6 +13,7 @@
 //! this.
 
 use std::{
+    collections::HashMap,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -60,7 +61,12 @@ pub struct Chaos {
     idle_us: AtomicU64,
     lain_us: AtomicU64,
     held_us: AtomicU64,
+    /// By the number of a socket's inode: what [`Chaos::socket`] was told.
+    sockets: Mutex<HashMap<u64, Option<u64>>>,
 }
+
+/// When so many sockets are remembered, all are forgotten.
+const SOCKETS_MAX: usize = 4096;
 
 /// A task gets no turn until then, as long as another can run; with `hard`, not even if none can.
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +110,24 @@ impl Chaos {
     pub fn new(seed: u64) -> Chaos {
         let random = Mutex::new(fastrand::Rng::with_seed(seed));
         let [idle_us, lain_us, held_us] = [0; 3].map(AtomicU64::new);
-        Chaos { random, began: Instant::now(), idle_us, lain_us, held_us }
+        let sockets = Mutex::default();
+        Chaos { random, began: Instant::now(), idle_us, lain_us, held_us, sockets }
+    }
+
+    /// The fewest bytes that a call at this socket may move, which depends on its kind alone; `ask` reads
+    /// lists of all sockets of the machine. (The kernel gives a number again after four thousand millions.)
+    pub fn socket(&self, inode: u64, ask: impl FnOnce() -> Option<u64>) -> Option<u64> {
+        let known = || self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known().get(&inode) {
+            return *known;
+        }
+        let least = ask();
+        let mut known = known();
+        if known.len() >= SOCKETS_MAX {
+            known.clear();
+        }
+        known.insert(inode, least);
+        least
     }
 
     fn draw<T>(&self, draw: impl FnOnce(&mut fastrand::Rng) -> T) -> T {

@@ -9,12 +9,17 @@ use bis_syscalls::Call;
 use bis_trace::types::{Fd, Registers, Tid};
 use bis_tracee::proc;
 
-use crate::{chaos::SHORTENED, crew::Crew, error::Result, task::InCall};
+use crate::{
+    chaos::{Chaos, SHORTENED},
+    crew::Crew,
+    error::Result,
+    task::InCall,
+};
 
 /// The fewest bytes that this read or write may move with nothing lost, if it may move fewer than asked for:
 /// a read of a TCP socket, whose bytes come in any pieces; of a pipe or a local socket, as many as are
 /// written in one piece for certain; a write that may not wait. A write that may wait moves everything.
-fn least(tid: Tid, call: &Call) -> Option<u64> {
+fn least(chaos: &Chaos, tid: Tid, call: &Call) -> Option<u64> {
     /// A write of no more than this to a pipe is not divided (pipe(7)).
     const PIPE_BUF: u64 = 4096;
     let socket_call = call.nr == SHORTENED[2] || call.nr == SHORTENED[3];
@@ -34,7 +39,8 @@ fn least(tid: Tid, call: &Call) -> Option<u64> {
     if meta.file_type().is_fifo() {
         return Some(PIPE_BUF);
     }
-    if meta.file_type().is_socket() { least_of_socket(tid, meta.ino(), PIPE_BUF) } else { None }
+    let is_socket = meta.file_type().is_socket();
+    is_socket.then(|| chaos.socket(meta.ino(), || least_of_socket(tid, meta.ino(), PIPE_BUF)))?
 }
 
 fn is_nonblocking(tid: Tid, fd: Fd) -> bool {
@@ -66,7 +72,7 @@ impl Crew {
         if !SHORTENED.contains(&call.nr) || echo.or(*echo_again).is_some() {
             return Ok(());
         }
-        let Some(least) = least(tid, call) else { return Ok(()) };
+        let Some(least) = least(&chaos, tid, call) else { return Ok(()) };
         let len = chaos.part(call.args[2]).max(least);
         if len >= call.args[2] {
             return Ok(());

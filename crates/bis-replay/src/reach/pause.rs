@@ -274,8 +274,9 @@ impl Replica<'_> {
         let memory = &self.space.memory;
         let registers = compare(&pause.regs, regs, Leave::OrigRax);
         if let Some(first) = registers.first() {
-            wanted.differed =
-                Some(format!("{} was {:#x}, not {:#x}", first.name, first.found, first.expected));
+            let what = format!("{} was {:#x}, not {:#x}", first.name, first.found, first.expected);
+            tracing::debug!(event = %who.seq, what, "the place with other registers");
+            wanted.differed = Some(what);
             return Ok(false);
         }
         if who.ticks.is_some() && task.count(memory)? != who.ticks {
@@ -291,7 +292,8 @@ impl Replica<'_> {
             tracing::debug!(event = %who.seq, ?word, ?now, ?other, "the memory is not as it was");
         }
         let same_memory = word.is_none() && other.is_none();
-        let extended = task.extended()? == pause.extended;
+        let now = task.extended()?;
+        let extended = now == pause.extended;
         let log = self.log_is_used(wanted.hooked)?;
         tracing::debug!(event = %who.seq, same_memory, extended, log, "the place with its registers");
         wanted.in_vain.count(other.filter(|_| word.is_none() && extended && log).map(|other| other.now));
@@ -299,7 +301,15 @@ impl Replica<'_> {
             wanted.differed = Some(match (word, other) {
                 (Some((at, value)), _) => format!("the memory at {at:#x} was not {value:#x}"),
                 (None, Some(other)) => format!("memory within {:?}", other.range),
-                (None, None) if !extended => "floating-point or vector registers".into(),
+                (None, None) if !extended => {
+                    let longest = now.len().max(pause.extended.len());
+                    let at = (0..longest).find(|at| now.get(*at) != pause.extended.get(*at)).unwrap_or(0);
+                    let byte = |of: &[u8]| of.get(at).copied().unwrap_or(0);
+                    let (now, was) = (byte(&now), byte(&pause.extended));
+                    format!(
+                        "floating-point or vector registers: byte {at} of the xsave area was {now:#x}, not {was:#x}"
+                    )
+                }
                 (None, None) => "the log of hooked calls was not used up".into(),
             });
             return Ok(false);
