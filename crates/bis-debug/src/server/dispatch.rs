@@ -209,7 +209,7 @@ impl<'t> Served<'t> {
             }
             Command::PassSignals(signals) => {
                 self.session.passed_signals = signals.into_iter().collect::<BTreeSet<Signal>>();
-                // gdb wants to hear of all while it steps over a breakpoint, but only of one thread.
+                // While gdb steps over a breakpoint, it wants to hear of all signals of that thread alone.
                 if !self.session.passed_signals.is_empty() {
                     self.passed_mostly.clone_from(&self.session.passed_signals);
                 }

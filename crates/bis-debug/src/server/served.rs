@@ -35,7 +35,8 @@ pub(super) struct Served<'t> {
     pub module_descriptor: Option<u64>,
     /// The answer is to a command that lets the program go on.
     pub has_resumed: bool,
-    /// The signals that do not stop the program but while the client goes over a breakpoint.
+    /// The signals that did not stop the program when the client last named any: it names none while it goes
+    /// over a breakpoint.
     pub passed_mostly: BTreeSet<Signal>,
 }
 

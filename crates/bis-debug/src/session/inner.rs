@@ -46,7 +46,7 @@ impl Inner {
         }
     }
 
-    /// The place of this event, a pause; none: it was looked for in vain, or (outside) not yet.
+    /// The place of this event, a pause. None within: it was looked for in vain; none without: not yet.
     pub(super) fn pause(&self, pause: EventSeq) -> Option<Option<&Position>> {
         self.pauses.iter().find(|(known, _)| *known == pause).map(|(_, place)| place.as_ref())
     }

@@ -234,8 +234,8 @@ impl<'t> Session<'t> {
     }
 
     /// Addresses that the program executes often from where this replica stands, which is stepped on: only
-    /// where a task has stood there surely begins an instruction. Not where the program cannot
-    /// count, or would be in the way of other counts, at `beside`.
+    /// where a task has stood there surely begins an instruction. Not where the program cannot count, or
+    /// would be in the way of other counts, at `beside`.
     pub(super) fn frequent(
         &mut self,
         live: &mut Live<'t>,

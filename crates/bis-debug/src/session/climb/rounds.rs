@@ -117,7 +117,7 @@ impl<'t> Session<'t> {
         }
         // Where the way counts the rounds itself, their number is known.
         if let [before @ .., Leg::Arrive { addr, n }] = end.legs.as_slice()
-            && let Some(often) = seen.get(addr).filter(|often| **often > 2)
+            && let Some(often) = seen.get(addr).filter(|often| **often > OFTEN)
         {
             let Some(n) = n.checked_sub(STEPS_LEFT * often / steps).filter(|n| *n > 0) else {
                 return Ok(None);
