@@ -56,6 +56,10 @@ pub const CPUID: u64 = symbols::CPUID;
 /// Where a trampoline of an rdrand, rdseed or rdpid instruction enters, with rcx = the address behind the
 /// trampoline's own, and the program's rcx at [`state::SAVED_RCX`].
 pub const CHANCE: u64 = symbols::CHANCE;
+/// Where a trampoline of an xsavec instruction enters after its own, with rcx = the address behind the copy
+/// of it that follows, the program's rcx at [`state::SAVED_RCX`], and the area's address at
+/// [`state::SAVED_R11`].
+pub const XSAVEC: u64 = symbols::XSAVEC;
 /// Address just after that hook. All of the ways into hooks, and out of them but to a safepoint, lie between
 /// [`ENTER`] and here.
 pub const CPUID_END: u64 = symbols::MAKE;

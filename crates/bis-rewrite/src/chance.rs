@@ -1,6 +1,8 @@
 //! Where a text asks the processor for what no recording can know and nothing can make a fault: `rdrand`,
 //! `rdseed`, `rdpid`, and transactions, which fail when they like (`xbegin`); on processors without faulting
-//! of it, and in many virtual machines, `cpuid`, which says on which core it is executed.
+//! of it, and in many virtual machines, `cpuid`, which says on which core it is executed. And `xsavec`, which
+//! writes those parts of the registers that the processor thinks are in use: that depends on when the kernel
+//! has last saved them.
 //!
 //! A recorder hides the others from programs that ask `cpuid`; some do not ask. Their instructions can be
 //! replaced where they are found, and only where they are sure: an occurrence of the bytes in text of which
@@ -31,7 +33,9 @@ pub fn cpuid_bytes(code: &[u8]) -> Vec<usize> {
 pub fn chance_bytes(code: &[u8]) -> Vec<usize> {
     // rdrand, rdseed and rdpid have a register as their operand.
     let is_register = |at: &usize| code.get(at + 2).is_some_and(|modrm| *modrm >= 0xf0);
-    let numbers = memmem::find_iter(code, &[0x0f, 0xc7]).filter(is_register);
+    // The operand of xsavec is memory.
+    let is_area = |at: &usize| code.get(at + 2).is_some_and(|modrm| *modrm < 0xc0 && *modrm >> 3 & 7 == 4);
+    let numbers = memmem::find_iter(code, &[0x0f, 0xc7]).filter(|at| is_register(at) || is_area(at));
     // xbegin leads somewhere near; most bytes that look like it do not.
     let leads_somewhere = |at: &usize| {
         let distance = code.get(at + 2..).and_then(|rest| rest.first_chunk());

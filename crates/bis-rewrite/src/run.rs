@@ -60,6 +60,8 @@ pub enum SiteKind {
     Rdpid = 7,
     /// `xbegin`
     Xbegin = 8,
+    /// `xsavec`, also with 64 bits
+    Xsavec = 9,
 }
 
 /// How a trampoline hands over to the hook: which register holds [`crate::Trampoline::done`] when the hook is
@@ -89,7 +91,7 @@ pub struct Operand {
 
 impl SiteKind {
     /// Every kind.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Syscall,
         Self::Rdtsc,
         Self::Rdtscp,
@@ -98,6 +100,7 @@ impl SiteKind {
         Self::Rdseed,
         Self::Rdpid,
         Self::Xbegin,
+        Self::Xsavec,
     ];
 
     /// How the hook for such a site is entered.
@@ -106,7 +109,7 @@ impl SiteKind {
         match self {
             Self::Syscall => Entry::Rcx,
             Self::Rdtsc | Self::Rdtscp | Self::Cpuid => Entry::Rdx,
-            Self::Rdrand | Self::Rdseed | Self::Rdpid | Self::Xbegin => Entry::SavedRcx,
+            Self::Rdrand | Self::Rdseed | Self::Rdpid | Self::Xbegin | Self::Xsavec => Entry::SavedRcx,
         }
     }
 
@@ -120,6 +123,7 @@ impl SiteKind {
             Mnemonic::Rdseed => Self::Rdseed,
             Mnemonic::Rdpid => Self::Rdpid,
             Mnemonic::Xbegin => Self::Xbegin,
+            Mnemonic::Xsavec | Mnemonic::Xsavec64 => Self::Xsavec,
             _ => return None,
         })
     }
@@ -128,7 +132,8 @@ impl SiteKind {
 /// Does it ask the processor for what no recording can know, and what nothing can make a fault?
 #[must_use]
 pub fn is_chance(kind: SiteKind) -> bool {
-    matches!(kind, SiteKind::Rdrand | SiteKind::Rdseed | SiteKind::Rdpid | SiteKind::Xbegin)
+    use SiteKind::{Rdpid, Rdrand, Rdseed, Xbegin, Xsavec};
+    matches!(kind, Rdrand | Rdseed | Rdpid | Xbegin | Xsavec)
 }
 
 /// Is it one that can be told for sure by [`crate::Text::chance_at`]?

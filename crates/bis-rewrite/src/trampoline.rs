@@ -20,7 +20,8 @@ use crate::{
 pub struct Hook {
     /// Address of eight bytes that hold the hook's address, within 2 GiB of the trampoline.
     pub slot: u64,
-    /// Address below 2 GiB of eight bytes where rcx is kept, for sites with [`Entry::SavedRcx`].
+    /// Address below 2 GiB of eight bytes where rcx is kept, for sites with [`Entry::SavedRcx`]. The hook of
+    /// an `xsavec` finds in the eight bytes behind them the address of the area that this has written.
     pub save: Option<u32>,
 }
 
@@ -80,13 +81,15 @@ pub fn trampoline(run: &Run, bias: u64, at: u64, hook: Hook) -> Result<Trampolin
         let bytes = run.bytes().get(offset..offset + it.len()).ok_or_else(bad)?;
         places.push((it.ip(), out.here()));
         if it.ip() == site {
-            let way = out.hook(run.kind(), hook)?;
+            let displacement = decoder.get_constant_offsets(&it);
+            let displacement = displacement.has_displacement().then(|| displacement.displacement_offset());
+            let way = out.hook(&it, (bytes, displacement), hook)?;
             traced = Some(out.here());
             if it.flow_control() == FlowControl::XbeginXabortXend {
                 abort = Some(it.near_branch_target());
                 out.branch(&[0xc7, 0xf8], it.near_branch_target())?;
             } else {
-                out.bytes.extend(bytes);
+                out.moved(&it, bytes, displacement)?;
             }
             done = Some(out.here());
             out.finish(way)?;
@@ -164,16 +167,31 @@ impl Builder {
     }
 
     /// The way to the hook, in which the address of what follows the site is open.
-    pub fn hook(&mut self, kind: SiteKind, hook: Hook) -> Result<Pending, Error> {
+    ///
+    /// An `xsavec` is executed first, in the place of its site: where it faults, it has not begun. Its hook
+    /// makes whole what it has written.
+    pub fn hook(
+        &mut self,
+        it: &Instruction,
+        (bytes, displacement): (&[u8], Option<usize>),
+        hook: Hook,
+    ) -> Result<Pending, Error> {
+        const WORD: u32 = 8;
+        let kind = SiteKind::of(it).ok_or(Error::BadRun(it.ip()))?;
+        let save = hook.save.filter(|save| i32::try_from(*save).is_ok()).ok_or(Error::NoSave(kind));
         let lea: &[u8] = match kind.entry() {
             Entry::Rcx => &[0x48, 0x8d, 0x0d],
             Entry::Rdx => &[0x48, 0x8d, 0x15],
+            Entry::SavedRcx if kind == SiteKind::Xsavec => {
+                self.moved(it, bytes, displacement)?;
+                let save = save?;
+                self.store_rcx(save);
+                self.lea_rcx(it, bytes)?;
+                self.store_rcx(save + WORD);
+                &[0x48, 0x8d, 0x0d]
+            }
             Entry::SavedRcx => {
-                let save =
-                    hook.save.filter(|save| i32::try_from(*save).is_ok()).ok_or(Error::NoSave(kind))?;
-                // mov [save], rcx
-                self.bytes.extend([0x48, 0x89, 0x0c, 0x25]);
-                self.bytes.extend(save.to_le_bytes());
+                self.store_rcx(save?);
                 &[0x48, 0x8d, 0x0d]
             }
         };
@@ -182,6 +200,30 @@ impl Builder {
         // jmp [rip + slot]
         self.branch(&[0xff, 0x25], hook.slot)?;
         Ok(open)
+    }
+
+    /// `mov [to], rcx`
+    fn store_rcx(&mut self, to: u32) {
+        self.bytes.extend([0x48, 0x89, 0x0c, 0x25]);
+        self.bytes.extend(to.to_le_bytes());
+    }
+
+    /// `lea rcx` of the memory that this instruction of two bytes of opcode has as its operand. Not with
+    /// prefixes other than REX: a segment's base is not known, and half addresses are nobody's.
+    fn lea_rcx(&mut self, it: &Instruction, bytes: &[u8]) -> Result<(), Error> {
+        const LEA: u8 = 0x8d;
+        const RCX: u8 = 1;
+        if it.is_ip_rel_memory_operand() {
+            return self.branch(&[0x48, LEA, 0x05 | RCX << 3], it.memory_displacement64());
+        }
+        let (rex, rest) = match bytes {
+            [rex @ 0x40..=0x4f, rest @ ..] => (rex & 0x03, rest),
+            rest => (0, rest),
+        };
+        let &[0x0f, _, modrm, ref operand @ ..] = rest else { return Err(Error::BadRun(it.ip())) };
+        self.bytes.extend([0x48 | rex, LEA, modrm & 0xc7 | RCX << 3]);
+        self.bytes.extend(operand);
+        Ok(())
     }
 
     /// Fills in that the open address is here.

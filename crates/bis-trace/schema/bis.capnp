@@ -143,6 +143,7 @@ struct Ours {
     rdseed @5;
     rdpid @6;
     xbegin @7;
+    xsavec @8;
   }
 
   struct Fault {
@@ -365,6 +366,7 @@ struct Instruction {
     rdseed @4;
     rdpid @5;
     xbegin @6;                  # after: where the program deals with a transaction that failed
+    xsavec @7;                  # never an event: its hook logs nothing
   }
 }
 

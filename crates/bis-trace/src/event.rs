@@ -299,11 +299,21 @@ pub enum Insn {
     Rdpid,
     /// It fails at once.
     Xbegin,
+    /// What it leaves out is filled in. Never an event of its own.
+    Xsavec,
 }
 
 impl Insn {
-    pub const ALL: [Insn; 7] =
-        [Insn::Rdtsc, Insn::Rdtscp, Insn::Cpuid, Insn::Rdrand, Insn::Rdseed, Insn::Rdpid, Insn::Xbegin];
+    pub const ALL: [Insn; 8] = [
+        Insn::Rdtsc,
+        Insn::Rdtscp,
+        Insn::Cpuid,
+        Insn::Rdrand,
+        Insn::Rdseed,
+        Insn::Rdpid,
+        Insn::Xbegin,
+        Insn::Xsavec,
+    ];
 
     /// As assemblers write it.
     pub fn name(self) -> &'static str {
@@ -315,6 +325,7 @@ impl Insn {
             Insn::Rdseed => "rdseed",
             Insn::Rdpid => "rdpid",
             Insn::Xbegin => "xbegin",
+            Insn::Xsavec => "xsavec",
         }
     }
 }

@@ -25,6 +25,7 @@ pub fn instruction_of(kind: SiteKind) -> Option<Insn> {
         SiteKind::Rdseed => Some(Insn::Rdseed),
         SiteKind::Rdpid => Some(Insn::Rdpid),
         SiteKind::Xbegin => Some(Insn::Xbegin),
+        SiteKind::Xsavec => Some(Insn::Xsavec),
     }
 }
 
@@ -70,7 +71,7 @@ pub fn emulate(insn: Insn, len: u64, before: &Registers, answers: &[Cpuid], leve
             (after.rax, after.rbx, after.rcx, after.rdx) = (eax.into(), ebx.into(), ecx.into(), edx.into());
         }
         // `Chance::emulate`: what they do is said by more than their kind.
-        Insn::Rdrand | Insn::Rdseed | Insn::Rdpid | Insn::Xbegin => {}
+        Insn::Rdrand | Insn::Rdseed | Insn::Rdpid | Insn::Xbegin | Insn::Xsavec => {}
     }
     after
 }
@@ -267,16 +268,19 @@ pub struct Chances {
     pub rdpid: bool,
     /// xbegin and its relatives.
     pub transactions: bool,
+    pub xsavec: bool,
 }
 
 /// What this processor has of them.
 pub fn chances() -> Chances {
     let [_, ebx, ecx, _] = if sys::cpuid(0, 0)[0] < 7 { [0; 4] } else { sys::cpuid(7, 0) };
+    let state = if xcr0() == 0 { [0; 4] } else { component(1) };
     Chances {
         rdrand: sys::cpuid(1, 0)[2] >> 30 & 1 != 0,
         rdseed: ebx >> 18 & 1 != 0,
         rdpid: ecx >> 22 & 1 != 0,
         transactions: ebx >> 11 & 1 != 0,
+        xsavec: state[0] >> 1 & 1 != 0,
     }
 }
 

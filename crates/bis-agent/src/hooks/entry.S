@@ -199,6 +199,40 @@ hooks_chance:
     movq $0, STATE_IN_HOOK
     jmpq *STATE_EXIT
 
+    // Behind an xsavec instruction: rcx = the address behind the trampoline's own copy, the program's rcx and the address of the
+    // area are in the state. Nothing is clobbered, and nothing logged: what is put into the area is the same in replay.
+    .globl hooks_xsavec
+hooks_xsavec:
+    movq %rsp, STATE_RSP
+    movq %rcx, STATE_DONE
+    movq $1, STATE_IN_HOOK
+    movl $STACK_TOP, %esp
+    pushfq
+    cld
+    pushq %rax
+    pushq %rdx
+    pushq %rsi
+    pushq %rdi
+    pushq %r8
+    pushq %r9
+    pushq %r10
+    pushq %r11
+    movq STATE_SAVED_R11, %rdi
+    call hooks_saved
+    popq %r11
+    popq %r10
+    popq %r9
+    popq %r8
+    popq %rdi
+    popq %rsi
+    popq %rdx
+    popq %rax
+    popfq
+    movq STATE_SAVED_RCX, %rcx
+    movq STATE_RSP, %rsp
+    movq $0, STATE_IN_HOOK
+    jmpq *STATE_DONE
+
     // The cpuid instruction: rdx = the address behind the trampoline's own, which is two bytes long. Answered from the
     // table, if that has the question; nothing is logged, because the table is the same in replay.
     .globl hooks_cpuid

@@ -4,12 +4,16 @@
 //! And `cpuid`, on processors that have no faulting of it: it tells the core's number, of which replay knows
 //! nothing, and would tell of instructions that bis hides.
 //!
+//! And `xsavec`, of which it depends on when the kernel has last saved the registers what it writes: the
+//! dynamic linker's is on the stack whenever a function is looked for, and what is left there comes into
+//! registers with the next structure of which not all is given.
+//!
 //! None of them can be made to fault, so nothing traps them. `cpuid` says that there are none, which is
 //! enough for programs that ask it first. For the others, each place of a mapped file where one is for sure
 //! (`bis_rewrite::Text::chance_at`) is patched before it can be executed: the first three lead to a hook that
 //! executes and logs them, `cpuid` to the hook that has its answers, a transaction fails at once, each time,
-//! with a status that says not to try again. Where there is no room for a jump, an instruction that faults
-//! takes its place.
+//! with a status that says not to try again. Behind an `xsavec` comes a hook that puts in what it has left
+//! out. Where there is no room for a jump, an instruction that faults takes its place (not that of `xsavec`).
 //!
 //! Not covered: text of which it is not known where instructions begin, code that is made while the program
 //! runs, and programs recorded without hooks. What is not there (the processor does not have it) stays as it
@@ -42,6 +46,7 @@ fn exists(kind: SiteKind) -> bool {
         SiteKind::Rdpid => chances.rdpid,
         SiteKind::Xbegin => chances.transactions,
         SiteKind::Cpuid => true,
+        SiteKind::Xsavec => chances.xsavec,
         _ => false,
     }
 }

@@ -46,7 +46,7 @@ pub struct Arena {
 impl Arena {
     pub fn new(start: Addr) -> Arena {
         // The slots, and what keeps the first trampoline aligned.
-        Arena { start, used: 48 }
+        Arena { start, used: 64 }
     }
 
     /// Where the address of the hook for such an instruction is; none for one that has no hook.
@@ -57,6 +57,7 @@ impl Arena {
             SiteKind::Rdtsc => Some(self.start + 16),
             SiteKind::Rdtscp => Some(self.start + 24),
             SiteKind::Rdrand | SiteKind::Rdseed | SiteKind::Rdpid | SiteKind::Xbegin => Some(self.start + 40),
+            SiteKind::Xsavec => Some(self.start + 48),
         }
     }
 
@@ -67,7 +68,15 @@ impl Arena {
 
     /// What is at the arena's start: the addresses of the hooks.
     pub fn slots() -> Vec<u8> {
-        let slots = [hooks::ENTER, hooks::CPUID, hooks::RDTSC, hooks::RDTSCP, hooks::CLOCK, hooks::CHANCE];
+        let slots = [
+            hooks::ENTER,
+            hooks::CPUID,
+            hooks::RDTSC,
+            hooks::RDTSCP,
+            hooks::CLOCK,
+            hooks::CHANCE,
+            hooks::XSAVEC,
+        ];
         slots.map(u64::to_le_bytes).concat()
     }
 

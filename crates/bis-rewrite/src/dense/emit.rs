@@ -93,7 +93,7 @@ impl Emitter<'_, '_> {
                 continue;
             }
             match SiteKind::of(it) {
-                Some(kind) => self.hook(it, own, kind)?,
+                Some(kind) => self.hook(it, own, displacement, kind)?,
                 None => reached = self.counted(it, own, displacement, keep, (start, first))?,
             }
         }
@@ -145,19 +145,25 @@ impl Emitter<'_, '_> {
         Ok(conditional)
     }
 
-    fn hook(&mut self, it: &Instruction, bytes: &[u8], kind: SiteKind) -> Result<(), Error> {
+    fn hook(
+        &mut self,
+        it: &Instruction,
+        bytes: &[u8],
+        displacement: Option<usize>,
+        kind: SiteKind,
+    ) -> Result<(), Error> {
         let at = self.out.here();
         let first = self.out.bytes.len();
         let hook = Hook { slot: self.slots[kind as usize - 1], save: self.hook_save };
         self.map.boundary(&self.out, it.ip());
         let piece = self.map.piece(&self.out, Kind::Hook, it.ip(), 0);
-        let way = self.out.hook(kind, hook)?;
+        let way = self.out.hook(it, (bytes, displacement), hook)?;
         let traced = self.out.here();
         self.map.set_len(piece, (self.out.bytes.len() - first) as u8);
         let abort = (kind == SiteKind::Xbegin).then(|| it.near_branch_target());
         match abort {
             Some(to) => self.out.branch(&[0xc7, 0xf8], to)?,
-            None => self.out.bytes.extend(bytes),
+            None => self.out.moved(it, bytes, displacement)?,
         }
         let done = self.out.here();
         self.out.finish(way)?;

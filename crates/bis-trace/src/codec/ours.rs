@@ -45,6 +45,7 @@ pub(super) fn insn_to(insn: Insn) -> schema::instruction::Insn {
         Insn::Rdseed => schema::instruction::Insn::Rdseed,
         Insn::Rdpid => schema::instruction::Insn::Rdpid,
         Insn::Xbegin => schema::instruction::Insn::Xbegin,
+        Insn::Xsavec => schema::instruction::Insn::Xsavec,
     }
 }
 
@@ -57,6 +58,7 @@ pub(super) fn insn_from(insn: schema::instruction::Insn) -> Insn {
         schema::instruction::Insn::Rdseed => Insn::Rdseed,
         schema::instruction::Insn::Rdpid => Insn::Rdpid,
         schema::instruction::Insn::Xbegin => Insn::Xbegin,
+        schema::instruction::Insn::Xsavec => Insn::Xsavec,
     }
 }
 
@@ -70,6 +72,7 @@ fn site_to(insn: Option<Insn>) -> ours::Site {
         Some(Insn::Rdseed) => ours::Site::Rdseed,
         Some(Insn::Rdpid) => ours::Site::Rdpid,
         Some(Insn::Xbegin) => ours::Site::Xbegin,
+        Some(Insn::Xsavec) => ours::Site::Xsavec,
     }
 }
 
@@ -83,6 +86,7 @@ fn site_from(site: ours::Site) -> Option<Insn> {
         ours::Site::Rdseed => Some(Insn::Rdseed),
         ours::Site::Rdpid => Some(Insn::Rdpid),
         ours::Site::Xbegin => Some(Insn::Xbegin),
+        ours::Site::Xsavec => Some(Insn::Xsavec),
     }
 }
 
