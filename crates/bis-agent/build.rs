@@ -43,8 +43,9 @@ const HOOKS_FLAGS: [&str; 17] = [
 ];
 
 /// The hooks' sources, beside their ways in and out.
-const HOOKS: [&str; 11] =
-    ["quick", "general", "log", "classes", "shapes", "vectors", "waits", "clock", "chance", "saved", "memory"];
+const HOOKS: [&str; 11] = [
+    "quick", "general", "log", "classes", "shapes", "vectors", "waits", "clock", "chance", "saved", "memory",
+];
 
 struct Build {
     out: PathBuf,

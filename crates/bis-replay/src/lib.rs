@@ -19,6 +19,7 @@
 //! more.
 #![forbid(unsafe_code)]
 
+mod alarm;
 mod apply;
 mod areas;
 pub mod checkpoint;
@@ -254,7 +255,7 @@ impl Whole<'_> {
             search: Mutex::new(search),
             is_guessing: !learnt::is_proven(trace),
             kept: AtomicUsize::new(0),
-            trials: Mutex::default(),
+            alarms: Mutex::default(),
             found: Mutex::default(),
             events_done: AtomicU64::new(0),
             domains_done: AtomicU64::new(0),

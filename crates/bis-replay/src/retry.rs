@@ -21,13 +21,13 @@ use bis_trace::{
 };
 
 use crate::{
+    alarm::Alarm,
     checkpoint::Kept,
     error::{Halt, ReplayError},
     job::Ended,
     objects::Objects,
     replica::Replica,
     shared::Shared,
-    task::Interrupt,
     trial_limit,
 };
 
@@ -53,8 +53,6 @@ struct Way<'t> {
 struct Trial {
     /// How many events are done there.
     position: u64,
-    until: Instant,
-    interrupt: Arc<Interrupt>,
 }
 
 /// Where a domain may go back to.
@@ -65,6 +63,7 @@ pub(crate) struct Retries<'t> {
     /// When the next one may be made.
     next: Option<Instant>,
     trial: Option<Trial>,
+    alarm: Arc<Alarm>,
     shared: &'t Shared<'t>,
 }
 
@@ -74,8 +73,9 @@ pub(crate) fn seen_again(pause: EventSeq) -> ReplayError {
 }
 
 impl<'t> Retries<'t> {
-    pub(crate) fn new(shared: &'t Shared<'t>, domain: DomainId) -> Retries<'t> {
-        Retries { domain, ways: VecDeque::new(), next: None, trial: None, shared }
+    /// `alarm`: the domain's.
+    pub(crate) fn new(shared: &'t Shared<'t>, domain: DomainId, alarm: Arc<Alarm>) -> Retries<'t> {
+        Retries { domain, ways: VecDeque::new(), next: None, trial: None, alarm, shared }
     }
 
     /// Makes a checkpoint where the replica stands, if that is in front of a place that may be taken for
@@ -130,16 +130,11 @@ impl<'t> Retries<'t> {
         }
     }
 
-    /// Who interrupts the domain while it follows a guess.
-    pub(crate) fn interrupt(&self) -> Option<Arc<Interrupt>> {
-        self.trial.as_ref().map(|trial| Arc::clone(&trial.interrupt))
-    }
-
     /// The replica has done an event.
     pub(crate) fn has_come(&mut self, replica: &Replica<'_>) {
         if self.trial.as_ref().is_some_and(|trial| replica.position() > trial.position) {
             self.trial = None;
-            self.shared.set_trial(self.domain, None);
+            self.alarm.set_trial(None);
             self.shared.search().has_come(self.domain);
         }
     }
@@ -147,8 +142,7 @@ impl<'t> Retries<'t> {
     /// It was interrupted. If that is because it has followed a guess for too long: the pause that is looked
     /// for otherwise from now on.
     pub(crate) fn interrupted(&mut self) -> Result<Option<EventSeq>, Halt> {
-        let Some(trial) = &self.trial else { return Ok(None) };
-        if !trial.interrupt.take() || Instant::now() < trial.until {
+        if self.trial.is_none() || !self.alarm.is_trial_over() {
             return Ok(None);
         }
         let changed = self.shared.learn(|search, found| search.go_on(self.domain, found))?;
@@ -198,12 +192,9 @@ impl<'t> Retries<'t> {
         way.made = now;
         self.trial = None;
         // Who only looks for the same place in a slower way has all the time that it takes.
-        if self.shared.search().is_trying(self.domain) {
-            let interrupt = Arc::new(Interrupt::default());
-            self.trial = Some(Trial { position, until, interrupt });
-        }
-        let told = self.trial.as_ref().map(|trial| (trial.until, Arc::clone(&trial.interrupt)));
-        self.shared.set_trial(self.domain, told);
+        let is_trying = self.shared.search().is_trying(self.domain);
+        self.trial = is_trying.then_some(Trial { position });
+        self.alarm.set_trial(is_trying.then_some(until));
         Ok(back)
     }
 }

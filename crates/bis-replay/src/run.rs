@@ -11,6 +11,7 @@ use bis_trace::{
 use bis_tracee::{Stopped, balance::Seat, filter::Refused, handover::Parked, image, modes, outer, sys};
 
 use crate::{
+    alarm::{Alarm, Patience},
     echo::Reader,
     error::{Halt, ReplayError},
     host::Host,
@@ -156,8 +157,7 @@ fn from_exec<'scope, 'env: 'scope>(
     let (stopped, process) = empty_process(shared.world, shared.board.living(), &seat)?;
     let mut replica = Replica::new(shared.world, entry, (stopped, process, Inherited::default()))?;
     replica.read_ahead(&shared.ahead);
-    let retries = Retries::new(shared, entry.domain);
-    Job { host: JobHost::new(context, held), replica, retries, extent, core, seat, counted: 0 }.run()
+    Job::new(context, (replica, extent), held, (core, seat)).run()
 }
 
 fn from_copy<'scope, 'env: 'scope>(context: Context<'scope, 'env>, copy: Copy<'env>) -> Result<(), Halt> {
@@ -172,8 +172,7 @@ fn from_copy<'scope, 'env: 'scope>(context: Context<'scope, 'env>, copy: Copy<'e
     let mut replica = Replica::new(shared.world, entry, (stopped, process, inherited))?;
     replica.read_ahead(&shared.ahead);
     let seat = shared.seat(entry.domain);
-    let retries = Retries::new(shared, entry.domain);
-    Job { host: JobHost::new(context, held), replica, retries, extent, core: None, seat, counted: 0 }.run()
+    Job::new(context, (replica, extent), held, (None, seat)).run()
 }
 
 /// A replica on its way to its end. Its fields are dropped in order: the process ends before its slot is
@@ -182,6 +181,8 @@ struct Job<'scope, 'env> {
     replica: Replica<'env>,
     /// Where it may go back to.
     retries: Retries<'env>,
+    /// How long it may look for a pause.
+    patience: Patience,
     host: JobHost<'scope, 'env>,
     extent: Extent,
     /// The core that the thread and its tasks are pinned to.
@@ -192,7 +193,21 @@ struct Job<'scope, 'env> {
     counted: u64,
 }
 
-impl Job<'_, '_> {
+impl<'scope, 'env> Job<'scope, 'env> {
+    /// A replica that is to be driven so far, with its slot, its core, and its seat.
+    fn new(
+        context: Context<'scope, 'env>,
+        (replica, extent): (Replica<'env>, Extent),
+        held: Held<'env>,
+        (core, seat): (Option<usize>, Arc<Seat>),
+    ) -> Job<'scope, 'env> {
+        let (shared, domain) = (context.shared, replica.entry().domain);
+        let alarm = shared.alarm(domain);
+        let retries = Retries::new(shared, domain, Arc::clone(&alarm));
+        let host = JobHost { context, held, alarm, is_entangled: false, heard: EventSeq(0) };
+        Job { host, replica, retries, patience: Patience::default(), extent, core, seat, counted: 0 }
+    }
+
     fn run(mut self) -> Result<(), Halt> {
         self.pin();
         let is_whole = loop {
@@ -223,8 +238,8 @@ impl Job<'_, '_> {
             }
             self.retries.keep(&mut self.replica)?;
             self.take_seat()?;
-            let interrupt = self.retries.interrupt();
-            let each = Limit { each_event: true, interrupt: interrupt.as_deref(), ..Limit::default() };
+            let alarm = Arc::clone(&self.host.alarm);
+            let each = Limit { each_event: true, interrupt: Some(&alarm.interrupt), ..Limit::default() };
             let stop = self.replica.advance(&mut self.host, &each);
             if std::mem::take(&mut self.host.is_entangled) {
                 self.retries.forget();
@@ -243,8 +258,10 @@ impl Job<'_, '_> {
                 Stop::End => return Ok(true),
                 Stop::Cut => return Ok(false),
                 Stop::Interrupted => {
-                    if let Some(changed) = self.retries.interrupted()? {
-                        self.go_back(changed)?;
+                    alarm.interrupt.take();
+                    match self.retries.interrupted()? {
+                        Some(changed) => self.go_back(changed)?,
+                        None => self.look_at_search()?,
                     }
                 }
                 Stop::Stepped(_)
@@ -254,6 +271,19 @@ impl Job<'_, '_> {
                 | Stop::Moment(_) => {}
             }
         }
+    }
+
+    /// It was stopped while it looks for a pause. Where that is in vain, that is a divergence like others.
+    fn look_at_search(&mut self) -> Result<(), Halt> {
+        if !self.host.alarm.is_search_long() {
+            return Ok(());
+        }
+        let Some((progress, recorded)) = self.replica.search()? else { return Ok(()) };
+        if self.patience.is_over(progress, recorded) {
+            return Err(self.replica.give_up(&mut self.host));
+        }
+        self.host.alarm.begin_search();
+        Ok(())
     }
 
     /// The replica cannot go on. If a place may have been taken for another, or a jump was seen, there is
@@ -326,16 +356,11 @@ impl Job<'_, '_> {
 struct JobHost<'scope, 'env> {
     context: Context<'scope, 'env>,
     held: Held<'env>,
+    alarm: Arc<Alarm>,
     /// Others have seen what the replica does: it cannot be undone any more.
     is_entangled: bool,
     /// What the program writes was shown up to this event.
     heard: EventSeq,
-}
-
-impl<'scope, 'env> JobHost<'scope, 'env> {
-    fn new(context: Context<'scope, 'env>, held: Held<'env>) -> JobHost<'scope, 'env> {
-        JobHost { context, held, is_entangled: false, heard: EventSeq(0) }
-    }
 }
 
 impl Host for JobHost<'_, '_> {
@@ -348,11 +373,17 @@ impl Host for JobHost<'_, '_> {
     }
 
     fn begin_pause(&mut self, domain: DomainId, pause: EventSeq) {
-        self.context.shared.begin_pause(domain, pause);
+        let shared = self.context.shared;
+        shared.begin_pause(domain, pause);
+        // Who has all right places does not go anywhere for ever.
+        if shared.is_guessing {
+            self.alarm.begin_search();
+        }
     }
 
     fn end_pause(&mut self, domain: DomainId) {
         self.context.shared.end_pause(domain);
+        self.alarm.end_search();
     }
 
     fn have_come(&self, turns: &[Turn]) -> bool {

@@ -21,12 +21,12 @@ use bis_tracee::{
 };
 
 use crate::{
+    alarm::Alarm,
     echo::Echo,
     job::Board,
     learnt::{self, Search},
     objects::Sharers,
     select::Selection,
-    task::Interrupt,
     world::World,
 };
 
@@ -42,8 +42,8 @@ pub(crate) struct Shared<'t> {
     pub is_guessing: bool,
     /// How many checkpoints there are of all domains.
     pub kept: AtomicUsize,
-    /// Domains that follow a guess from a checkpoint on: until when they may, and who stops them then.
-    pub trials: Mutex<HashMap<DomainId, (Instant, Arc<Interrupt>)>>,
+    /// When domains are to be stopped.
+    pub alarms: Mutex<HashMap<DomainId, Arc<Alarm>>>,
     /// The pauses that were looked for.
     pub found: Mutex<learnt::Found>,
     pub events_done: AtomicU64,
@@ -84,7 +84,7 @@ impl Shared<'_> {
             if limit.is_some_and(|limit| began.elapsed() >= limit) {
                 return false;
             }
-            self.stop_trials();
+            self.look_at_alarms();
             if !balance.is_due() {
                 continue;
             }
@@ -93,20 +93,16 @@ impl Shared<'_> {
         }
     }
 
-    /// What follows a guess for too long is stopped.
-    fn stop_trials(&self) {
-        let trials = self.trials.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        trials.values().filter(|(until, _)| now >= *until).for_each(|(_, interrupt)| interrupt.ask());
+    /// What goes on for too long is stopped.
+    fn look_at_alarms(&self) {
+        self.alarms.lock().unwrap_or_else(PoisonError::into_inner).values().for_each(|alarm| alarm.look());
     }
 
-    /// The domain follows a guess, or does not any more.
-    pub(crate) fn set_trial(&self, domain: DomainId, trial: Option<(Instant, Arc<Interrupt>)>) {
-        let mut trials = self.trials.lock().unwrap_or_else(PoisonError::into_inner);
-        match trial {
-            Some(trial) => drop(trials.insert(domain, trial)),
-            None => drop(trials.remove(&domain)),
-        }
+    /// A new alarm for this domain.
+    pub(crate) fn alarm(&self, domain: DomainId) -> Arc<Alarm> {
+        let alarm = Arc::new(Alarm::new());
+        self.alarms.lock().unwrap_or_else(PoisonError::into_inner).insert(domain, Arc::clone(&alarm));
+        alarm
     }
 
     pub(crate) fn search(&self) -> MutexGuard<'_, Search> {
@@ -137,7 +133,7 @@ impl Shared<'_> {
     /// A domain has ended: what it was the last to need is given back.
     pub(crate) fn leave(&self, domain: DomainId) {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner).remove(&domain);
-        self.set_trial(domain, None);
+        self.alarms.lock().unwrap_or_else(PoisonError::into_inner).remove(&domain);
         let unneeded = self.sharers.lock().unwrap_or_else(PoisonError::into_inner).leave(domain);
         if !unneeded.is_empty() {
             self.board.objects(|all| unneeded.into_iter().for_each(|object| all.forget(object)));

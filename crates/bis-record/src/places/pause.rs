@@ -60,6 +60,10 @@ const UNCHANGED_MIN: Duration = Duration::from_millis(5);
 /// How much of the stack is looked at, bytes.
 const STACK_LEN: u64 = 4096;
 
+/// How much of what it has left behind below the stack's end is looked at, bytes: what tells apart rounds of
+/// a loop that waits, and shows again where a later function does not write all of its frame.
+const LEFT_LEN: u64 = 4096;
+
 /// How well replay can look for a place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Spot {
@@ -347,11 +351,15 @@ impl Domain {
         held.extend(look_around(&self.memory, &regs, |range| self.space.is_shown_of_file(tid, range)));
         let pieces = held.iter().map(|piece| (piece.addr, piece.data.len() as u64));
         let ranges: Vec<(Addr, u64)> = pieces.chain([(regs.sp(), STACK_LEN)]).collect();
-        let saved = self.saved_on_stacks(&maps::read(tid)?, &ranges);
+        let mappings = maps::read(tid)?;
+        let saved = self.saved_on_stacks(&mappings, &ranges);
         let held = place::leave_out(held, &saved);
         let mut seen = place::look(&self.memory, &xsave::leave_out(vec![(regs.sp(), STACK_LEN)], &saved));
         if count.is_none() {
             seen.extend(self.surroundings.sums());
+            // Where text is not patched, what an xsavec has left there does not repeat.
+            let left = left_below(&mappings, regs.sp()).filter(|_| self.hooks.is_some());
+            seen.extend(place::look(&self.memory, left.as_slice()));
         }
         tracing::debug!(domain = %self.id, %tid, rip = format_args!("{:#x}", regs.rip), "pause");
         let pause = Pause {
@@ -391,6 +399,13 @@ impl Crew {
         saved.extend(saved_masks(&self.memory, &stacks, mappings));
         saved
     }
+}
+
+/// What of a stack lies below its end, and in the same private mapping: address and length.
+fn left_below(mappings: &[Mapping], sp: Addr) -> Option<(Addr, u64)> {
+    let stack = mappings.iter().find(|m| m.start <= sp && sp < m.end && !m.shared)?;
+    let start = sp.saturating_sub(LEFT_LEN).max(stack.start);
+    (start < sp).then_some((start, sp - start))
 }
 
 /// Where a task was when it came to a place that replay could not put a breakpoint at: the task, and the

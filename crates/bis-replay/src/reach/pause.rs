@@ -14,7 +14,7 @@ use crate::{
     going::{Going, InVain, Search},
     host::Host,
     repeated::Repeated,
-    replica::{Ahead, Limit, Replica, Stop, Who},
+    replica::{Ahead, Limit, Mismatch, Replica, Stop, Who},
     seek::Seek,
     task::{Found, Hooked, Interrupt, Place, Task},
 };
@@ -77,6 +77,21 @@ impl Replica<'_> {
                 host.end_pause(self.entry.domain);
             }
             return self.go_unsought(task, who, pause, host, limit);
+        }
+        if limit.gives_up {
+            let place = Place { found: Found::Interrupted, regs: task.regs()? };
+            if let Some(seek) = slot.take() {
+                seek.end(task, &self.space.memory, &place, &mut self.traps)?;
+            }
+            let expected = format!(
+                "a pause in the middle of computation at {:#x}, where it was {passed} times with other memory or \
+                 registers",
+                pause.regs.rip
+            );
+            let found = format!("a computation that goes on and on, now at {:#x}", place.regs.rip);
+            let mut mismatch = Mismatch::new(expected, found, place.regs);
+            mismatch.registers = compare(&pause.regs, &place.regs, Leave::OrigRax);
+            return Err(self.diverged(task, who, mismatch));
         }
         // Nobody who looks for the pause has counts at its place; they would hide it. Others, whose text is
         // behind it, were promised that they stay.

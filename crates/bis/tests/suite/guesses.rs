@@ -16,7 +16,7 @@ use crate::{
     trial,
 };
 use bis_trace::{
-    event::{EventKind, PausePlace, RangeSum},
+    event::{EventKind, Pause, PausePlace, RangeSum},
     types::{Addr, PAGE},
 };
 use libtest_mimic::{Failed, Trial};
@@ -50,6 +50,8 @@ pub fn trials() -> Vec<Trial> {
             kept_wrongly(flag)
         }));
     }
+    // It takes its time.
+    trials.push(trial(module_path!(), String::from("never_there"), || never_there("--ticks=auto")));
     trials.into_iter().map(|trial| trial.with_ignored_flag(missing)).collect()
 }
 
@@ -177,10 +179,13 @@ fn from_the_begin(flag: &str) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Some of the memory is never as it was, and the program comes by the place for ever: it is looked for by
-/// less of its memory.
-fn never_as_it_was(flag: &str) -> Result<(), Failed> {
-    let folder = Folder::new("guesses.never_as_it_was")?;
+/// The recording of a program that waits for ever for a signal, and what it wrote; told otherwise of its last
+/// pause by its state, whose event is told too.
+fn waiting(
+    folder: &Folder,
+    flag: &str,
+    change: impl FnOnce(&mut Pause),
+) -> Result<(PathBuf, Vec<u8>, u64), Failed> {
     let program = folder.path().join("program");
     common::compile(&common::tree().join("tests/lies/for_ever.c"), &program)?;
     let trace = folder.path().join("trace");
@@ -193,13 +198,41 @@ fn never_as_it_was(flag: &str) -> Result<(), Failed> {
         _ => None,
     });
     let Some((seq, pause)) = pauses.last() else { return Err("there is no pause by its state".into()) };
-    let addr = pause.regs.rsp & !(PAGE - 1);
-    pause.seen.insert(0, RangeSum { addr: Addr(addr), len: PAGE, sum: 1, is_stack: false });
+    change(pause);
     let lie = folder.path().join("lie");
     told.write(&events, &lie)?;
+    Ok((lie, recorded.stdout, seq))
+}
+
+/// Some of the memory is never as it was, and the program comes by the place for ever: it is looked for by
+/// less of its memory.
+fn never_as_it_was(flag: &str) -> Result<(), Failed> {
+    let folder = Folder::new("guesses.never_as_it_was")?;
+    let (lie, written, seq) = waiting(&folder, flag, |pause| {
+        let addr = Addr(pause.regs.rsp & !(PAGE - 1));
+        pause.seen.insert(0, RangeSum { addr, len: PAGE, sum: 1, is_stack: false });
+    })?;
     let step = replay(&folder, &lie)?;
-    must_replay(&step, &recorded.stdout)?;
+    must_replay(&step, &written)?;
     must_know(&lie, &format!("proven\n{seq} 0 loose\n"))?;
+    folder.done();
+    Ok(())
+}
+
+/// The program never comes to the place, and goes on for ever: that ends, and is a divergence.
+fn never_there(flag: &str) -> Result<(), Failed> {
+    const NOWHERE: u64 = 0x1_0000;
+    let folder = Folder::new("guesses.never_there")?;
+    let (lie, _, seq) = waiting(&folder, flag, |pause| {
+        pause.regs.rip = NOWHERE;
+        pause.span.clear();
+    })?;
+    let step = replay(&folder, &lie)?;
+    let text = without_colours(&step.stderr_text());
+    let says = [format!("divergence at event {seq} "), "a computation that goes on and on".into()];
+    if step.status == 0 || !says.iter().all(|what| text.contains(what)) {
+        return Err(format!("a divergence was expected\n{}", step.shown()).into());
+    }
     folder.done();
     Ok(())
 }

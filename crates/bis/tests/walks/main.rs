@@ -45,10 +45,9 @@ const MOVES_SHORT: usize = 5;
 const WALKS: u64 = 6;
 
 /// A mode in which the dynamic linker binds functions when they are called first. It saves the vector
-/// registers on the stack then, by an `xsavec`, and what that writes is not the same each time: the processor
-/// says which registers are in use, and whether zeros are may change when the kernel switches tasks. What it
-/// leaves, and what lies below the lowest stack pointer, is left out of the sums of this mode. In all others
-/// functions are bound when a program begins, and all of memory is compared.
+/// registers on the stack then, by an `xsavec`, and what that writes depends on when the kernel has last saved
+/// them, were it not for a hook behind it. In all others functions are bound when a program begins: without
+/// hooks there is nothing behind it.
 const LAZY: &str = "lazy";
 
 fn main() {
@@ -121,7 +120,7 @@ fn trial(source: &Path, mode: &str) -> Result<(), Failed> {
     };
     let moves = if text.lines().take(6).any(|line| line.ends_with("short")) { MOVES_SHORT } else { MOVES };
     let is_forked = word_after(&text, "which:") == Some("forked");
-    let plan = Plan { trace: &trace, is_forked, is_exact: mode != LAZY, addresses: &addresses, moves };
+    let plan = Plan { trace: &trace, is_forked, addresses: &addresses, moves };
     // Walks go on after one that has failed, where many were asked for.
     let mut failures = Vec::new();
     let count = seeds.end - seeds.start;

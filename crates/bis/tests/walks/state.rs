@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use bis_debug::session::Session;
 use bis_trace::types::{Addr, Registers, Tid};
-use bis_tracee::{checksum, maps::Mapping, place, xsave};
+use bis_tracee::{checksum, maps::Mapping, place};
 
 /// The most bytes of a mapping that are kept for their differences: its last ones.
 const SHOWN_MAX: u64 = 1 << 15;
@@ -20,32 +20,12 @@ pub struct State {
     pub bytes: BTreeMap<Addr, Vec<u8>>,
 }
 
-/// What memory holds from here on that is the same each time where functions are bound [lazily](crate::LAZY),
-/// if it is not too much. None: all of it is, or nobody has looked. `used`: where a stack that is in this
-/// memory begins.
-fn what_repeats(session: &Session<'_>, start: Addr, end: Addr, used: Option<Addr>) -> Option<Vec<u8>> {
-    const LEN_MAX: u64 = 16 << 20;
-    if end - start > LEN_MAX {
-        return None;
-    }
-    let len = usize::try_from(end - start).ok()?;
-    let areas = xsave::areas(session.replica().memory(), start, len);
-    if areas.is_empty() && used.is_none() {
-        return None;
-    }
-    let mut bytes = session.read_memory(start, end - start);
-    let at = |addr: Addr| usize::try_from(addr.clamp(start, end) - start).unwrap_or(0).min(len);
-    bytes.resize(len, 0);
-    areas.iter().for_each(|area| bytes[at(area.start)..at(area.end)].fill(0));
-    Some(bytes)
-}
-
 pub fn is_loud() -> bool {
     std::env::var_os("BIS_WALK_LOG").is_some()
 }
 
 impl State {
-    pub fn of(session: &mut Session<'_>, is_exact: bool) -> Result<State, String> {
+    pub fn of(session: &mut Session<'_>) -> Result<State, String> {
         session.rest().map_err(|trouble| trouble.text())?;
         let replica = session.replica();
         let mut tasks = BTreeMap::new();
@@ -70,24 +50,12 @@ impl State {
         let ours = replica.our_task(first).ok_or("a task has no number")?;
         let (mut memory, mut bytes) = (Vec::new(), BTreeMap::new());
         for range in &ranges {
-            let within = tasks.values().map(|(registers, _): &(Registers, u64)| registers.sp());
-            let used = within.filter(|rsp| !is_exact && (range.start..range.end).contains(rsp)).min();
-            let start = used.unwrap_or(range.start);
-            let is_all = is_exact || range.inode != 0;
-            let repeats = if !is_all { what_repeats(session, start, range.end, used) } else { None };
-            let sum = match &repeats {
-                Some(bytes) => xxhash_rust::xxh3::xxh3_64(bytes),
-                None => {
-                    let (one, start) = (std::slice::from_ref(range), start.page_ceil());
-                    let sum = checksum::sum_mapped(ours, replica.memory(), one, start, range.end - start);
-                    sum.map_err(|error| error.to_string())?.sum
-                }
-            };
-            memory.push((range.start, range.end, sum));
+            let (one, start, len) = (std::slice::from_ref(range), range.start, range.end - range.start);
+            let sum = checksum::sum_mapped(ours, replica.memory(), one, start, len);
+            memory.push((start, range.end, sum.map_err(|error| error.to_string())?.sum));
             if is_loud() {
                 let shown = start.max(range.end.saturating_sub(SHOWN_MAX));
-                let kept = repeats.map(|bytes| bytes[usize::try_from(shown - start).unwrap_or(0)..].to_vec());
-                bytes.insert(shown, kept.unwrap_or_else(|| session.read_memory(shown, range.end - shown)));
+                bytes.insert(shown, session.read_memory(shown, range.end - shown));
             }
         }
         Ok(State { tasks, memory, bytes })

@@ -31,8 +31,6 @@ use crate::{
 pub struct Plan<'a> {
     pub trace: &'a Path,
     pub is_forked: bool,
-    /// All of memory is the same each time ([`crate::LAZY`]).
-    pub is_exact: bool,
     pub addresses: &'a Addresses,
     pub moves: usize,
 }
@@ -82,7 +80,6 @@ pub struct Walk<'a, 't> {
     pub state: State,
     /// Its present program.
     pub image: DomainId,
-    pub is_exact: bool,
     pub is_loud: bool,
     /// The move that is underway.
     pub began: Instant,
@@ -97,7 +94,7 @@ pub fn walk(
     watch: &Watchdog,
 ) -> Result<(), String> {
     bis_replay::allow_many_files();
-    let Plan { is_exact, addresses, .. } = *plan;
+    let Plan { addresses, .. } = *plan;
     let trace = Trace::open(plan.trace).map_err(|error| error.to_string())?;
     let world = World::new(&trace).map_err(|error| error.to_string())?;
     let which = match number("BIS_WALK_PID").and_then(|pid| i32::try_from(pid).ok()) {
@@ -117,7 +114,7 @@ pub fn walk(
     facts.code = addresses.code.iter().map(|addr| (image, *addr)).collect();
     let first = session.first_event().0;
     let end = session.end_event().map_or(last.max(first) + 1000, |event| event.0);
-    let state = State::of(&mut session, is_exact)?;
+    let state = State::of(&mut session)?;
     let mut walk = Walk {
         session,
         facts,
@@ -127,7 +124,6 @@ pub fn walk(
         points: Vec::new(),
         state,
         image,
-        is_exact,
         is_loud: is_loud(),
         began: Instant::now(),
         last: (first, end),
@@ -165,7 +161,7 @@ impl Walk<'_, '_> {
         let tid = self.session.tid();
         let rip = self.session.registers(tid).map_or(0, |(registers, _)| registers.rip);
         self.note(&format!("{what}: {name} (task {tid} at {rip:#x})"));
-        let state = State::of(&mut self.session, self.is_exact)?;
+        let state = State::of(&mut self.session)?;
         if let Some(known) = self.facts.states.get(&name) {
             if let Some(difference) = known.difference(&state) {
                 return Err(format!("{name} is not what it was:\n{difference}"));

@@ -1,0 +1,157 @@
+//! Stops a domain that may go on for ever: one that follows a wrong guess of what a pause is
+//! ([`crate::retry`]), and one that looks for a pause at which it will never be, because an earlier place was
+//! taken for another. A program that spins on memory for which only it itself waits makes no event any more,
+//! and all others may wait for its turn to end.
+//!
+//! A thread of the whole replay looks at the alarms now and then, and asks whoever is due to stop. What that
+//! means is for the domain's own thread to see.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
+
+use bis_trace::types::EventSeq;
+
+use crate::task::Interrupt;
+
+/// How long a search lasts before anybody asks what it has come to, and how often it is asked from then on.
+const SEARCH_MIN: Duration = Duration::from_secs(3);
+
+/// How long a task may compute on its way to a pause without having been at its place: this, and so many
+/// times what the way took when it was recorded (a breakpoint with a condition in a tight loop takes ten or
+/// twenty times what the loop does).
+const COMPUTED_MIN: Duration = Duration::from_secs(3);
+const COMPUTED_TIMES: u32 = 100;
+
+/// Who has been at the place that often since it was asked before is not on its way for ever: each time
+/// takes what ten thousands of instructions do.
+const VISITS_MIN: u64 = 100;
+
+/// When one domain is to be stopped.
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    pub interrupt: Interrupt,
+    made: Instant,
+    /// What it follows may be wrong, and a pause is looked for: until when, in milliseconds since `made`; 0:
+    /// it is not so.
+    trial: AtomicU64,
+    search: AtomicU64,
+}
+
+impl Alarm {
+    pub(crate) fn new() -> Alarm {
+        let [trial, search] = [0; 2].map(AtomicU64::new);
+        Alarm { interrupt: Interrupt::default(), made: Instant::now(), trial, search }
+    }
+
+    fn ms(&self, at: Instant) -> u64 {
+        let ms = at.saturating_duration_since(self.made).as_millis();
+        u64::try_from(ms).unwrap_or(u64::MAX).max(1)
+    }
+
+    fn is_over(&self, due: &AtomicU64) -> bool {
+        let due = due.load(Ordering::Relaxed);
+        due != 0 && self.ms(Instant::now()) >= due
+    }
+
+    /// A guess is followed until then; none: no more.
+    pub(crate) fn set_trial(&self, until: Option<Instant>) {
+        self.trial.store(until.map_or(0, |until| self.ms(until)), Ordering::Relaxed);
+    }
+
+    /// A search has begun, or goes on after somebody has asked.
+    pub(crate) fn begin_search(&self) {
+        self.search.store(self.ms(Instant::now() + SEARCH_MIN), Ordering::Relaxed);
+    }
+
+    pub(crate) fn end_search(&self) {
+        self.search.store(0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_trial_over(&self) -> bool {
+        self.is_over(&self.trial)
+    }
+
+    pub(crate) fn is_search_long(&self) -> bool {
+        self.is_over(&self.search)
+    }
+
+    /// Asks the domain to stop, if it is time.
+    pub(crate) fn look(&self) {
+        if self.is_trial_over() || self.is_search_long() {
+            self.interrupt.ask();
+        }
+    }
+}
+
+/// What a search for a pause has come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Progress {
+    pub pause: EventSeq,
+    /// How often the task was at the place in another state.
+    pub visits: u64,
+    /// For how long it has had a processor in all its life.
+    pub ran: Duration,
+}
+
+/// How long searches are waited for.
+#[derive(Default, Debug)]
+pub(crate) struct Patience {
+    /// What the search had come to when it was last seen to come to anything.
+    before: Option<Progress>,
+}
+
+impl Patience {
+    /// Is it in vain? `recorded`: what the way took when it was recorded, with all that the task may have
+    /// waited on it.
+    pub(crate) fn is_over(&mut self, now: Progress, recorded: Duration) -> bool {
+        let goes_on =
+            |before: &Progress| before.pause == now.pause && now.visits < before.visits + VISITS_MIN;
+        let Some(before) = self.before.filter(goes_on) else {
+            self.before = Some(now);
+            return false;
+        };
+        now.ran.saturating_sub(before.ran) >= COMPUTED_MIN + recorded * COMPUTED_TIMES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn progress(pause: u64, visits: u64, secs: u64) -> Progress {
+        Progress { pause: EventSeq(pause), visits, ran: Duration::from_secs(secs) }
+    }
+
+    #[test]
+    fn only_who_computes_and_comes_nowhere_is_given_up() {
+        let mut patience = Patience::default();
+        let recorded = Duration::from_millis(20);
+        assert!(!patience.is_over(progress(7, 0, 100), recorded), "the first time that it is asked");
+        assert!(!patience.is_over(progress(7, 1, 104), recorded), "a long way takes longer");
+        assert!(patience.is_over(progress(7, 1, 105), recorded));
+        assert!(!patience.is_over(progress(7, VISITS_MIN, 106), recorded), "it was there often");
+        assert!(!patience.is_over(progress(7, VISITS_MIN, 107), recorded));
+        assert!(!patience.is_over(progress(9, VISITS_MIN, 120), recorded), "another search");
+        assert!(!patience.is_over(progress(9, VISITS_MIN, 120), recorded), "it has waited for a processor");
+    }
+
+    #[test]
+    fn an_alarm_asks_when_it_is_due() {
+        let alarm = Alarm::new();
+        alarm.look();
+        assert!(!alarm.interrupt.is_asked());
+        alarm.begin_search();
+        alarm.look();
+        assert!(!alarm.is_search_long() && !alarm.interrupt.is_asked());
+        alarm.set_trial(Some(Instant::now()));
+        std::thread::sleep(Duration::from_millis(2));
+        alarm.look();
+        assert!(alarm.is_trial_over() && alarm.interrupt.take());
+        alarm.set_trial(None);
+        alarm.end_search();
+        alarm.look();
+        assert!(!alarm.interrupt.is_asked());
+    }
+}
