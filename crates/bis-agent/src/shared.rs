@@ -219,8 +219,8 @@ state! {
     JUDGED: 8;
     /// The program's rcx, on the way to a hook that needs one register, and at a safepoint that is whole.
     SAVED_RCX: 1;
-    /// The program's r11 at a safepoint that is whole; the address of the area that an `xsavec` has written, on
-    /// the way to its hook.
+    /// The program's r11 at a safepoint that is whole; the address of the area that an `xsavec` has written,
+    /// on the way to its hook.
     SAVED_R11: 1;
     /// Recording: at the safepoint where the task stands, rcx and r11 are the program's.
     WHOLE: 1;

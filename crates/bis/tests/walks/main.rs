@@ -45,9 +45,9 @@ const MOVES_SHORT: usize = 5;
 const WALKS: u64 = 6;
 
 /// A mode in which the dynamic linker binds functions when they are called first. It saves the vector
-/// registers on the stack then, by an `xsavec`, and what that writes depends on when the kernel has last saved
-/// them, were it not for a hook behind it. In all others functions are bound when a program begins: without
-/// hooks there is nothing behind it.
+/// registers on the stack then, by an `xsavec`, and what that writes depends on when the kernel has last
+/// saved them, were it not for a hook behind it. In all others functions are bound when a program begins:
+/// without hooks there is nothing behind it.
 const LAZY: &str = "lazy";
 
 fn main() {
