@@ -69,6 +69,12 @@ impl Domain {
         let others: Vec<Tid> = self.tasks.keys().copied().filter(|other| *other != tid).collect();
         for other in &others {
             self.halt(*other)?;
+            // It may have been stopped in the moment when it came to where it is waited for: the trap is on
+            // its way, and would come in the middle of what is asked of it now.
+            let task = self.task(*other)?;
+            if task.report.is_none() && task.call.is_none() && matches!(task.handle, Handle::Stopped(_)) {
+                self.disarm(*other)?;
+            }
         }
         let Some(buffer) = self.buffer(tid)? else { return Ok(Err(libc::ENOMEM)) };
         let mut tasks = BTreeMap::new();
