@@ -18,15 +18,15 @@ use crate::task::Interrupt;
 /// How long a search lasts before anybody asks what it has come to, and how often it is asked from then on.
 const SEARCH_MIN: Duration = Duration::from_secs(3);
 
-/// How long a task may compute on its way to a pause without having been at its place: this, and so many
-/// times what the way took when it was recorded (a breakpoint with a condition in a tight loop takes ten or
-/// twenty times what the loop does).
+/// How long a task may compute on its way to a pause without a stop: this, and so many times what the way
+/// took when it was recorded (a breakpoint with a condition in a tight loop takes ten or twenty times what
+/// the loop does).
 const COMPUTED_MIN: Duration = Duration::from_secs(3);
-const COMPUTED_TIMES: u32 = 100;
+const COMPUTED_TIMES: u32 = 300;
 
-/// Who has been at the place that often since it was asked before is not on its way for ever: each time
-/// takes what ten thousands of instructions do.
-const VISITS_MIN: u64 = 100;
+/// Who was stopped that often since it was asked before, at the place or by what the search itself does to
+/// memory, has done something else than to compute: each stop takes what ten thousands of instructions do.
+const STOPS_MIN: u64 = 100;
 
 /// When one domain is to be stopped.
 #[derive(Debug)]
@@ -89,8 +89,8 @@ impl Alarm {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Progress {
     pub pause: EventSeq,
-    /// How often the task was at the place in another state.
-    pub visits: u64,
+    /// How often the task was stopped for it.
+    pub stops: u64,
     /// For how long it has had a processor in all its life.
     pub ran: Duration,
 }
@@ -106,8 +106,7 @@ impl Patience {
     /// Is it in vain? `recorded`: what the way took when it was recorded, with all that the task may have
     /// waited on it.
     pub(crate) fn is_over(&mut self, now: Progress, recorded: Duration) -> bool {
-        let goes_on =
-            |before: &Progress| before.pause == now.pause && now.visits < before.visits + VISITS_MIN;
+        let goes_on = |before: &Progress| before.pause == now.pause && now.stops < before.stops + STOPS_MIN;
         let Some(before) = self.before.filter(goes_on) else {
             self.before = Some(now);
             return false;
@@ -120,8 +119,8 @@ impl Patience {
 mod tests {
     use super::*;
 
-    fn progress(pause: u64, visits: u64, secs: u64) -> Progress {
-        Progress { pause: EventSeq(pause), visits, ran: Duration::from_secs(secs) }
+    fn progress(pause: u64, stops: u64, secs: u64) -> Progress {
+        Progress { pause: EventSeq(pause), stops, ran: Duration::from_secs(secs) }
     }
 
     #[test]
@@ -129,12 +128,12 @@ mod tests {
         let mut patience = Patience::default();
         let recorded = Duration::from_millis(20);
         assert!(!patience.is_over(progress(7, 0, 100), recorded), "the first time that it is asked");
-        assert!(!patience.is_over(progress(7, 1, 104), recorded), "a long way takes longer");
-        assert!(patience.is_over(progress(7, 1, 105), recorded));
-        assert!(!patience.is_over(progress(7, VISITS_MIN, 106), recorded), "it was there often");
-        assert!(!patience.is_over(progress(7, VISITS_MIN, 107), recorded));
-        assert!(!patience.is_over(progress(9, VISITS_MIN, 120), recorded), "another search");
-        assert!(!patience.is_over(progress(9, VISITS_MIN, 120), recorded), "it has waited for a processor");
+        assert!(!patience.is_over(progress(7, 1, 108), recorded), "a long way takes longer");
+        assert!(patience.is_over(progress(7, 1, 109), recorded));
+        assert!(!patience.is_over(progress(7, STOPS_MIN, 110), recorded), "it was stopped often");
+        assert!(!patience.is_over(progress(7, STOPS_MIN, 118), recorded));
+        assert!(!patience.is_over(progress(9, STOPS_MIN, 140), recorded), "another search");
+        assert!(!patience.is_over(progress(9, STOPS_MIN, 140), recorded), "it has waited for a processor");
     }
 
     #[test]

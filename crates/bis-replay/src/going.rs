@@ -25,6 +25,8 @@ pub(crate) enum Search {
         skips: u32,
         /// How often it was there in another state, for a report.
         passed: u64,
+        /// How often it was stopped for the search, there or elsewhere.
+        stops: u64,
         /// In which state it was there last.
         looked_at: Option<Box<Registers>>,
         in_vain: InVain,

@@ -44,6 +44,7 @@ impl Replica<'_> {
                         seek: None,
                         skips: 0,
                         passed: 0,
+                        stops: 0,
                         looked_at: None,
                         in_vain: InVain::default(),
                     },

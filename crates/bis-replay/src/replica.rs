@@ -385,10 +385,10 @@ impl<'t> Replica<'t> {
         let Some((_, ours)) = self.next_task()? else { return Ok(None) };
         let Some(underway) = &self.cursor.underway else { return Ok(None) };
         let Stage::Going(going) = &underway.stage else { return Ok(None) };
-        let Search::State { passed, .. } = going.search else { return Ok(None) };
+        let Search::State { stops, .. } = going.search else { return Ok(None) };
         let event = &underway.event;
         let ran = waiting::cpu_time(ours).unwrap_or_default();
-        let progress = Progress { pause: event.seq, visits: passed, ran };
+        let progress = Progress { pause: event.seq, stops, ran };
         Ok(Some((progress, Duration::from_millis(event.lapse.ms()))))
     }
 

@@ -36,6 +36,10 @@ const LADDER: [Duration; 5] = [
     Duration::from_micros(12),
 ];
 
+/// After so many stops, those that follow come ever later: where a stop itself puts back what comes behind it
+/// (a search for a pause begins anew with a debug register), a way of milliseconds would have hundreds.
+const STOPS_MAX: u32 = 30;
+
 /// How many counts of the program's text are left behind the copy that is made by them.
 const COUNTS_LEFT: u64 = 40;
 
@@ -239,7 +243,7 @@ impl<'t> Session<'t> {
             let mut goal = Goal { done: *done, ..Goal::new(end) };
             live.have_points(end, None)?;
             let mut new: Vec<Rung<'t>> = Vec::new();
-            let (mut wait, mut last) = (every, None);
+            let (mut wait, mut last, mut stops) = (every, None, 0);
             self.alarm.set(wait);
             while let Some(stop) = self.toward(&mut live, &mut goal, &[], &Limit::default())? {
                 if stop != Stop::Interrupted {
@@ -248,7 +252,8 @@ impl<'t> Session<'t> {
                 // On a busy machine the shortest time may be over before anything runs.
                 let tid = live.replica.next_event()?.map(|event| event.tid);
                 let here = (live.replica.done().0, tid.and_then(|tid| live.replica.registers(tid).ok()));
-                wait = if last == Some(here) { wait * 2 } else { every };
+                stops += 1;
+                wait = if last == Some(here) || stops > STOPS_MAX { wait * 2 } else { every };
                 // From the middle of what is executed in place of an instruction, a call of a hook above all,
                 // there may be no instruction up to the end, in which nearly all of the time goes by.
                 let is_within = tid.is_some_and(|tid| live.replica.is_within(tid));
@@ -267,7 +272,7 @@ impl<'t> Session<'t> {
             }
             self.alarm.clear();
             self.stopper.interrupt.take();
-            tracing::debug!(?every, copies = new.len(), "climbed");
+            tracing::debug!(?every, copies = new.len(), stops, "climbed");
             rungs.extend(new);
         }
         Ok(())

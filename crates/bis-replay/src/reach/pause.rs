@@ -31,6 +31,7 @@ struct Wanted<'a> {
     loose: bool,
     skips: &'a mut u32,
     passed: &'a mut u64,
+    stops: &'a mut u64,
     looked_at: &'a mut Option<Box<Registers>>,
     in_vain: &'a mut InVain,
     /// What was different there the last time, for a report.
@@ -66,7 +67,8 @@ impl Replica<'_> {
         limit: &Limit<'_>,
     ) -> Result<Reach, Halt> {
         let how = host.how(who.seq);
-        let Going { hooked, search: Search::State { seek: slot, skips, passed, looked_at, in_vain } } = going
+        let Going { hooked, search: Search::State { seek: slot, skips, passed, stops, looked_at, in_vain } } =
+            going
         else {
             return Err(self.inconsistent(who.seq, "a place is looked for in two ways".into()));
         };
@@ -102,8 +104,19 @@ impl Replica<'_> {
         let (hooked, loose) = (hooked.as_ref(), how.loose);
         let repeated = self.repeated_at(pause);
         let differed = None;
-        let mut wanted =
-            Wanted { who, pause, repeated, hooked, loose, skips, passed, looked_at, in_vain, differed };
+        let mut wanted = Wanted {
+            who,
+            pause,
+            repeated,
+            hooked,
+            loose,
+            skips,
+            passed,
+            stops,
+            looked_at,
+            in_vain,
+            differed,
+        };
         if slot.is_none() {
             host.begin_pause(self.entry.domain, who.seq);
             *wanted.skips = how.skips;
@@ -257,6 +270,7 @@ impl Replica<'_> {
         place: Place,
     ) -> Result<Looked, Halt> {
         let (pause, memory) = (wanted.pause, &self.space.memory);
+        *wanted.stops += 1;
         if let Found::Fault(info) = place.found
             && seek.forgive(task, memory, pause, (info, &place.regs), &mut self.traps)?
         {
