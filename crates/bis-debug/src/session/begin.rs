@@ -147,7 +147,7 @@ impl<'t> Session<'t> {
             caught_calls: Catch::None,
             catches_forks: false,
             tells_threads: false,
-            exec_return: None,
+            told_next: None,
             exits: None,
             aside: Aside::default(),
             origin: source::Origin::default(),

@@ -22,6 +22,7 @@ use super::{
     Session, Stopper, Trouble,
     backward::{Hit, Patience},
     history::{Mark, Place},
+    inner::Inner,
     memory,
     place::Position,
     searched::Wanted,
@@ -44,6 +45,7 @@ struct Task<'t> {
     end: Position,
     patience: Patience,
     wanted: Wanted,
+    inner: Inner,
     targets: Targets,
     stopper: Stopper,
     core: usize,
@@ -203,6 +205,7 @@ impl<'t> Session<'t> {
             end: stretch.end.clone(),
             patience: stretch.patience,
             wanted: wanted.clone(),
+            inner: self.inner.clone(),
             targets: self.targets.clone(),
             stopper: self.stopper.helper(),
             core,
@@ -246,11 +249,14 @@ fn work_or_fail(task: Task<'_>) -> Result<Option<Hit>, Trouble> {
 }
 
 fn work(task: Task<'_>) -> Result<Option<Hit>, Trouble> {
-    let Task { world, images, parcel, from, end, patience, wanted, targets, stopper, core, memory } = task;
+    let Task { world, images, parcel, from, end, patience, wanted, inner, targets, stopper, core, memory } =
+        task;
     balance::pin(Tid(0), core);
     let copy = parcel.take()?;
     balance::pin(copy.pid(), core);
     let mark = Mark::received(copy, from);
     let mut session = Session::helper((world, images), &mark, wanted, targets, stopper, memory)?;
+    // Without it, a stretch that ends at a pause in a loop would have a stop in each round.
+    session.inner = inner;
     session.last_hit(&mark, &end, patience)
 }

@@ -21,10 +21,16 @@ impl<'t> Session<'t> {
     /// # Errors
     /// Where the replica cannot go on; the session stays where it was if it can.
     pub fn go(&mut self) -> Report {
-        match self.exec_return.take() {
-            Some(report) => report,
+        match self.told_next.take() {
+            Some(report) => self.tell_now(report),
             None => self.moving(|session| session.forward(true)),
         }
+    }
+
+    /// What was put off.
+    fn tell_now(&mut self, report: Report) -> Report {
+        self.tid = report.tid;
+        report
     }
 
     /// What is heard of the program while the user goes forward; and what goes wrong becomes a report.
@@ -32,7 +38,7 @@ impl<'t> Session<'t> {
         &mut self,
         work: impl FnOnce(&mut Session<'t>) -> Result<Report, Trouble>,
     ) -> Report {
-        self.exec_return = None;
+        self.told_next = None;
         let report = work(self);
         self.alarm.clear();
         self.host.is_audible = false;

@@ -24,7 +24,7 @@ const PLACES_MAX: usize = 256;
 const PAUSES_MAX: usize = 64;
 
 /// See the module's text. The latest come last.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Inner {
     places: VecDeque<Position>,
     /// Pauses, with their places; none: one that was looked for in vain.

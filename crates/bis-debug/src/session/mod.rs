@@ -124,8 +124,9 @@ pub struct Session<'t> {
     pub catches_forks: bool,
     /// Are begins of threads told of? (That of ends there is no word for, where all threads stop together.)
     pub tells_threads: bool,
-    /// The program has begun by a caught call, of whose return the client is told when it goes on.
-    exec_return: Option<Report>,
+    /// What the client is told when it goes on, and nothing moves for it: that the call has returned by which
+    /// the program has begun; what has happened to another thread while one was let go on alone.
+    told_next: Option<Report>,
     /// A task runs through a range of instructions, and is to be stopped where it leaves it.
     exits: Option<range::Exits>,
     aside: Aside<'t>,

@@ -17,18 +17,35 @@ use super::super::{
 impl Session<'_> {
     /// Lets a task execute one instruction, or as many as lie in this range. None: no task of this id.
     pub fn step(&mut self, tid: Tid, range: Option<(Addr, Addr)>) -> Report {
-        match self.exec_return.take() {
-            Some(report) => report,
+        match self.told_next.take() {
+            Some(report) => self.tell_now(report),
             None => self.moving(|session| session.step_range(tid, range)),
         }
     }
 
     /// The same, for a client that lets this task go on alone, as gdb does over a breakpoint: it wants to
     /// hear of no other. Those whose turn it is run first; `passed` are the signals that do not stop these.
+    /// What happens to them otherwise is told when all go on: the task has its step then, and makes it later.
     pub fn step_alone(&mut self, tid: Tid, range: Option<(Addr, Addr)>, passed: BTreeSet<Signal>) -> Report {
+        let is_others = |report: &Report| {
+            use Why::{Breakpoint, Call, Fork, Signal, Watchpoint};
+            report.tid != tid
+                && matches!(
+                    report.why,
+                    Breakpoint { .. } | Watchpoint { .. } | Signal(_) | Call { .. } | Fork { .. }
+                )
+        };
+        // Asked again for the step that was not made.
+        let put_off = self.told_next.take_if(|report| is_others(report));
         self.passed_of_others = Some((tid, passed));
         let report = self.step(tid, range);
         self.passed_of_others = None;
+        if is_others(&report) {
+            self.tid = tid;
+            self.told_next = Some(report);
+            return Report { tid, why: Why::Step };
+        }
+        self.told_next = self.told_next.take().or(put_off);
         report
     }
 
