@@ -36,10 +36,8 @@ pub(crate) use checks::{Mismatch, Who};
 pub use points::Ahead;
 
 use crate::{
-    alarm::Progress,
     error::Halt,
-    going::{Going, Search},
-    host::Host,
+    going::Going,
     process::Process,
     space::{Inherited, Space},
     task::{Interrupt, Task},
@@ -377,27 +375,6 @@ impl<'t> Replica<'t> {
         let Some(event) = self.next_event()? else { return Ok(None) };
         let tid = event.tid;
         Ok(self.tasks.get(&tid).map(|task| (tid, task.ours)))
-    }
-
-    /// What the search has come to that is underway, and what the task's way took when it was recorded; none:
-    /// no pause is looked for.
-    pub(crate) fn search(&mut self) -> Result<Option<(Progress, Duration)>, Halt> {
-        let Some((_, ours)) = self.next_task()? else { return Ok(None) };
-        let Some(underway) = &self.cursor.underway else { return Ok(None) };
-        let Stage::Going(going) = &underway.stage else { return Ok(None) };
-        let Search::State { stops, .. } = going.search else { return Ok(None) };
-        let event = &underway.event;
-        let ran = waiting::cpu_time(ours).unwrap_or_default();
-        let progress = Progress { pause: event.seq, stops, ran };
-        Ok(Some((progress, Duration::from_millis(event.lapse.ms()))))
-    }
-
-    /// The pause that is looked for will not be found.
-    pub(crate) fn give_up(&mut self, host: &mut dyn Host) -> Halt {
-        match self.advance(host, &Limit { gives_up: true, each_event: true, ..Limit::default() }) {
-            Err(halt) => halt,
-            Ok(_) => self.inconsistent(self.cursor.done.0, "a pause is looked for no more".into()),
-        }
     }
 
     /// Has no task run since the last event?

@@ -1,17 +1,19 @@
 //! How a replica goes on: from limit to limit, and from event to event.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bis_trace::{
     event::{Event, EventKind, Turn},
     types::{EventSeq, Tid},
 };
-use bis_tracee::TraceeError;
+use bis_tracee::{TraceeError, task};
 
 use super::{Flow, Limit, Replica, Stage, Stop, Who, is_pause, outcome::outcome_of};
 use crate::{
+    alarm::Progress,
     apply::objects_of_others,
     error::Halt,
+    going::Search,
     host::Host,
     ours::{Exit, Shown},
     reach::Reach,
@@ -162,6 +164,27 @@ impl Replica<'_> {
         self.traps.begin_count(standing);
         // What the driver knew of was another place.
         self.tasks.values_mut().for_each(|task| task.told = None);
+    }
+
+    /// What the search has come to that is underway, and what the task's way took when it was recorded; none:
+    /// no pause is looked for.
+    pub(crate) fn search(&mut self) -> Result<Option<(Progress, Duration)>, Halt> {
+        let Some((_, ours)) = self.next_task()? else { return Ok(None) };
+        let Some(underway) = &self.cursor.underway else { return Ok(None) };
+        let Stage::Going(going) = &underway.stage else { return Ok(None) };
+        let Search::State { stops, .. } = going.search else { return Ok(None) };
+        let event = &underway.event;
+        let ran = task::cpu_time(ours).unwrap_or_default();
+        let progress = Progress { pause: event.seq, stops, ran };
+        Ok(Some((progress, Duration::from_millis(event.lapse.ms()))))
+    }
+
+    /// The pause that is looked for will not be found.
+    pub(crate) fn give_up(&mut self, host: &mut dyn Host) -> Halt {
+        match self.advance(host, &Limit { gives_up: true, each_event: true, ..Limit::default() }) {
+            Err(halt) => halt,
+            Ok(_) => self.inconsistent(self.cursor.done.0, "a pause is looked for no more".into()),
+        }
     }
 
     fn event(

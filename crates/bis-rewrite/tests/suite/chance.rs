@@ -1,7 +1,7 @@
 //! What the bytes of rdrand, rdseed, rdpid and xbegin are said to be, in files made by hand.
 
 use crate::common::elf::{CODE, Elf};
-use bis_rewrite::{Learned, Operand, Reason, SiteKind, Text, chance_bytes, cpuid_bytes};
+use bis_rewrite::{Hook, Learned, Operand, Reason, SiteKind, Text, chance_bytes, cpuid_bytes, trampoline};
 
 fn chances(code: &[u8]) -> Vec<Learned> {
     let bytes = Elf::function(code).bytes();
@@ -30,6 +30,40 @@ fn each_kind_is_found_with_its_prefixes() {
     assert_eq!((site, kind, found.unwrap().register), (0, SiteKind::Rdpid, 3));
     // xbegin +1; ret; ret
     assert_eq!(one(&[0xc7, 0xf8, 1, 0, 0, 0, 0xc3, 0xc3]), (0, SiteKind::Xbegin, None));
+    // xsavec [rsp + 0x40]; ret
+    assert_eq!(one(&[0x0f, 0xc7, 0x64, 0x24, 0x40, 0xc3]), (0, SiteKind::Xsavec, None));
+    // nop; xsavec64 [r9]; nop; ret
+    assert_eq!(one(&[0x90, 0x49, 0x0f, 0xc7, 0x21, 0x90, 0xc3]), (1, SiteKind::Xsavec, None));
+}
+
+/// The instructions of a trampoline, as far as its copy of the site's, as text.
+fn way_of(code: &[u8]) -> Result<Vec<String>, bis_rewrite::Error> {
+    use iced_x86::{Decoder, DecoderOptions};
+    const AT: u64 = CODE + 0x1000;
+    let [Learned::Run(run)] = &chances(code)[..] else { panic!("one") };
+    let made = trampoline(run, 0, AT, Hook { slot: AT + 0x1000, save: Some(0x5000) })?;
+    let decoder = Decoder::with_ip(64, &made.bytes, AT, DecoderOptions::NONE);
+    Ok(decoder.into_iter().take_while(|it| it.ip() <= made.traced).map(|it| it.to_string()).collect())
+}
+
+#[test]
+fn the_hook_behind_an_xsavec_gets_the_address_of_its_area() {
+    for (code, area) in [
+        (&[0x0f, 0xc7, 0x64, 0x24, 0x40, 0xc3][..], "[rsp+40h]"),
+        (&[0x0f, 0xc7, 0x21, 0x90, 0x90, 0xc3], "[rcx]"),
+        (&[0x4b, 0x0f, 0xc7, 0x64, 0xe1, 0xc0, 0xc3], "[r9+r12*8-40h]"),
+        (&[0x49, 0x0f, 0xc7, 0x64, 0x24, 0x08, 0xc3], "[r12+8]"),
+    ] {
+        let way = way_of(code).expect("near enough");
+        let (saves, asks) = (way.iter().filter(|it| it.starts_with("xsavec")), format!("lea rcx,{area}"));
+        assert!(saves.clone().count() == 2 && saves.clone().all(|it| it.ends_with(area)), "{way:?}");
+        assert_eq!(way[1..4], ["mov [5000h],rcx".to_owned(), asks, "mov [5008h],rcx".to_owned()]);
+    }
+    // Relative to where it is.
+    let way = way_of(&[0x0f, 0xc7, 0x25, 0x10, 0, 0, 0, 0xc3]).expect("near enough");
+    assert_eq!(way[0].strip_prefix("xsavec "), way[2].strip_prefix("lea rcx,"), "{way:?}");
+    // Nobody knows where that is: xsavec gs:[rcx].
+    assert!(way_of(&[0x65, 0x0f, 0xc7, 0x21, 0x90, 0xc3]).is_err());
 }
 
 #[test]

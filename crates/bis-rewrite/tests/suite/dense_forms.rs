@@ -8,7 +8,9 @@ use bis_rewrite::{
 use iced_x86::{Instruction, Mnemonic};
 
 const TRAMPOLINES: u64 = 0x1000_0000;
-const FIRST: u64 = TRAMPOLINES + 64;
+/// The addresses of the hooks come first.
+const SLOTS: usize = 8 * SiteKind::ALL.len();
+const FIRST: u64 = TRAMPOLINES + SLOTS as u64;
 
 fn layout() -> DenseLayout {
     DenseLayout {
@@ -34,7 +36,7 @@ impl Made {
     }
 
     fn trampolines(&self) -> Vec<Instruction> {
-        crate::common::decode(&self.dense.trampolines[64..], FIRST)
+        crate::common::decode(&self.dense.trampolines[SLOTS..], FIRST)
     }
 
     fn place(&self, offset: u64) -> Option<Place> {
