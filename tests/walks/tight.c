@@ -1,4 +1,4 @@
-// Threads that are stopped in the middle of loops of a few bytes, right beside what they execute now and then.
+// Threads that are stopped in the middle of loops of a few bytes, right beside what they execute now and then; walks are short
 // modes: default no-hooks software
 #include <pthread.h>
 #include <stdio.h>

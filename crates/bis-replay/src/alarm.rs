@@ -16,12 +16,12 @@ use bis_trace::types::EventSeq;
 use crate::task::Interrupt;
 
 /// How long a search lasts before anybody asks what it has come to, and how often it is asked from then on.
-const SEARCH_MIN: Duration = Duration::from_secs(3);
+const SEARCH_MIN: Duration = Duration::from_secs(2);
 
 /// How long a task may compute on its way to a pause without a stop: this, and so many times what the way
 /// took when it was recorded (a breakpoint with a condition in a tight loop takes ten or twenty times what
 /// the loop does).
-const COMPUTED_MIN: Duration = Duration::from_secs(3);
+const COMPUTED_MIN: Duration = Duration::from_secs(2);
 const COMPUTED_TIMES: u32 = 300;
 
 /// Who was stopped that often since it was asked before, at the place or by what the search itself does to
@@ -128,8 +128,8 @@ mod tests {
         let mut patience = Patience::default();
         let recorded = Duration::from_millis(20);
         assert!(!patience.is_over(progress(7, 0, 100), recorded), "the first time that it is asked");
-        assert!(!patience.is_over(progress(7, 1, 108), recorded), "a long way takes longer");
-        assert!(patience.is_over(progress(7, 1, 109), recorded));
+        assert!(!patience.is_over(progress(7, 1, 107), recorded), "a long way takes longer");
+        assert!(patience.is_over(progress(7, 1, 108), recorded));
         assert!(!patience.is_over(progress(7, STOPS_MIN, 110), recorded), "it was stopped often");
         assert!(!patience.is_over(progress(7, STOPS_MIN, 118), recorded));
         assert!(!patience.is_over(progress(9, STOPS_MIN, 140), recorded), "another search");

@@ -2,7 +2,7 @@
 //! replay, of a server with its client, and of a server whose debugger is killed. And what a killed recorder
 //! has written replays, with each event of each whole chunk.
 //!
-//! The moments are drawn, the same ones each time; `BIS_KILL_ROUNDS=N` tries N of each (default: 4). Who is
+//! The moments are drawn, the same ones each time; `BIS_KILL_ROUNDS=N` tries N of each (default: 3). Who is
 //! left by its parent comes to this process, so what has stayed behind is what is below it.
 
 mod common;
@@ -72,7 +72,7 @@ enum Victim {
 
 fn nothing_stays_behind() -> Result<(), Failed> {
     bis_tracee::sys::become_subreaper()?;
-    let rounds = env::var("BIS_KILL_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(4);
+    let rounds = env::var("BIS_KILL_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(3);
     let folder = Folder::new("killed")?;
     let program = folder.path().join("program");
     common::compile(&common::tree().join("tests/lies/many_at_once.c"), &program)?;
