@@ -131,7 +131,7 @@ mod tests {
         assert!(!patience.is_over(progress(7, 1, 107), recorded), "a long way takes longer");
         assert!(patience.is_over(progress(7, 1, 108), recorded));
         assert!(!patience.is_over(progress(7, STOPS_MIN, 110), recorded), "it was stopped often");
-        assert!(!patience.is_over(progress(7, STOPS_MIN, 118), recorded));
+        assert!(!patience.is_over(progress(7, STOPS_MIN, 117), recorded));
         assert!(!patience.is_over(progress(9, STOPS_MIN, 140), recorded), "another search");
         assert!(!patience.is_over(progress(9, STOPS_MIN, 140), recorded), "it has waited for a processor");
     }
