@@ -48,7 +48,8 @@ pub struct How {
     /// No jump may be put into the text.
     pub no_jump: bool,
     /// Of its memory, only what is compared word by word is to be as it was, not what there are sums of: a
-    /// program may have copied what an xsave left on its stack, which does not repeat.
+    /// program may have copied what an xsave left on its stack, which does not repeat; and of its vector
+    /// registers, not what may be such a word.
     pub loose: bool,
 }
 

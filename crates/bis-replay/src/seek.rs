@@ -279,12 +279,13 @@ impl Seek {
     }
 
     /// The task stands at the breakpoint, and it is not the place: lets it go on past it. What was different
-    /// becomes a part of the condition, so that it will not be stopped for that again.
+    /// becomes a part of the condition, so that it will not be stopped for that again. `loose`: as in
+    /// [`How::loose`](crate::learnt::How::loose).
     pub(crate) fn pass(
         &mut self,
         task: &mut Task,
         memory: &Memory,
-        pause: &Pause,
+        (pause, loose): (&Pause, bool),
         traps: &mut Traps,
     ) -> Result<(), TraceeError> {
         let it = match self {
@@ -317,7 +318,7 @@ impl Seek {
                 true
             }
         } else if condition.extended.len() < Conditional::CHECKS_MAX && is_x86_feature_detected!("xsave") {
-            let different = place::extended_difference(&task.extended()?, &pause.extended);
+            let different = place::extended_difference(&task.extended()?, &pause.extended, loose);
             condition.extended.extend(different);
             different.is_some()
         } else {

@@ -120,14 +120,27 @@ pub fn extended(xstate: &[u8]) -> Vec<u8> {
 }
 
 /// Eight bytes of the x87 and vector registers that are not what they should be: their offset, and what they
-/// should be; only such as a condition can look at. Both as [`extended`] gives them.
-pub fn extended_difference(found: &[u8], wanted: &[u8]) -> Option<(u16, u64)> {
-    let word = |bytes: &[u8], at: usize| {
-        u64::from_le_bytes(std::array::from_fn(|i| bytes.get(at + i).copied().unwrap_or(0)))
-    };
+/// should be; only such as a condition can look at. Both as [`extended`] gives them. `loose`: without those
+/// that may be what an `xsavec` has left in memory, and a copy of too much has brought into a register (the
+/// mask of the components that it found in use).
+pub fn extended_difference(found: &[u8], wanted: &[u8], loose: bool) -> Option<(u16, u64)> {
+    let is_left =
+        |at: usize| loose && [found, wanted].iter().all(|bytes| xsave::is_mask(0, word_at(bytes, at)));
     let offsets = (32..416).chain(576..found.len().max(wanted.len())).step_by(8);
-    let at = offsets.into_iter().find(|at| word(found, *at) != word(wanted, *at))?;
-    Some((u16::try_from(at).ok()?, word(wanted, at)))
+    let at = offsets.into_iter().find(|at| word_at(found, *at) != word_at(wanted, *at) && !is_left(*at))?;
+    Some((u16::try_from(at).ok()?, word_at(wanted, at)))
+}
+
+/// Are these x87 and vector registers, as [`extended`] gives them, the same? `loose`: as for
+/// [`extended_difference`].
+pub fn is_same_extended(found: &[u8], wanted: &[u8], loose: bool) -> bool {
+    let begin = |bytes: &[u8]| std::array::from_fn::<u8, 32, _>(|i| bytes.get(i).copied().unwrap_or(0));
+    found == wanted
+        || loose && begin(found) == begin(wanted) && extended_difference(found, wanted, true).is_none()
+}
+
+fn word_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(std::array::from_fn(|i| bytes.get(at + i).copied().unwrap_or(0)))
 }
 
 /// Pages for the code of a breakpoint with a condition, which may begin anywhere in the first; one more is
@@ -304,6 +317,24 @@ fn pieces(range: &Range<Addr>) -> Vec<(Addr, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_xsavec_may_have_left_in_a_register_is_overlooked_only_where_that_is_asked_for() {
+        let lane = |at: usize, value: u64| {
+            let mut bytes = vec![0; 416];
+            bytes[160..168].copy_from_slice(&0x7fff_f7dc_7740_u64.to_le_bytes());
+            bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+            bytes
+        };
+        let (mask, other, pointer) = (lane(264, 2), lane(264, 0), lane(264, 0x7fff_f7dc_7740));
+        assert!(is_same_extended(&mask, &mask, false) && !is_same_extended(&mask, &other, false));
+        assert!(is_same_extended(&mask, &other, true) && is_same_extended(&other[..200], &mask, true));
+        assert!(!is_same_extended(&pointer, &mask, true) && !is_same_extended(&mask, &pointer, true));
+        assert!(!is_same_extended(&lane(24, 2), &lane(24, 0), true), "MXCSR");
+        assert_eq!(extended_difference(&mask, &other, false), Some((264, 0)));
+        assert_eq!(extended_difference(&mask, &other, true), None);
+        assert_eq!(extended_difference(&mask, &pointer, true), Some((264, 0x7fff_f7dc_7740)));
+    }
 
     #[test]
     fn the_first_word_that_differs_is_found_but_for_what_xsavec_left_of_mxcsr() {

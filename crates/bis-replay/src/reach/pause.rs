@@ -292,7 +292,7 @@ impl Replica<'_> {
         if wanted.in_vain.is_for_ever() {
             return Ok(Looked::Ended(Sought::Missed(place)));
         }
-        seek.pass(task, &self.space.memory, pause, &mut self.traps)?;
+        seek.pass(task, &self.space.memory, (pause, wanted.loose), &mut self.traps)?;
         self.traps.areas.forget_mappings();
         Ok(Looked::Passed(regs))
     }
@@ -322,7 +322,7 @@ impl Replica<'_> {
         }
         let same_memory = word.is_none() && other.is_none();
         let now = task.extended()?;
-        let extended = now == pause.extended;
+        let extended = place::is_same_extended(&now, &pause.extended, wanted.loose);
         let log = self.log_is_used(wanted.hooked)?;
         tracing::debug!(event = %who.seq, same_memory, extended, log, "the place with its registers");
         wanted.in_vain.count(other.filter(|_| word.is_none() && extended && log).map(|other| other.now));

@@ -50,7 +50,10 @@ pub fn trials() -> Vec<Trial> {
             kept_wrongly(flag)
         }));
     }
-    // It takes its time.
+    // They take their time.
+    trials.push(trial(module_path!(), String::from("never_in_a_register"), || {
+        never_in_a_register("--no-hooks")
+    }));
     trials.push(trial(module_path!(), String::from("never_there"), || never_there("--ticks=auto")));
     trials.into_iter().map(|trial| trial.with_ignored_flag(missing)).collect()
 }
@@ -211,6 +214,23 @@ fn never_as_it_was(flag: &str) -> Result<(), Failed> {
     let (lie, written, seq) = waiting(&folder, flag, |pause| {
         let addr = Addr(pause.regs.rsp & !(PAGE - 1));
         pause.seen.insert(0, RangeSum { addr, len: PAGE, sum: 1, is_stack: false });
+    })?;
+    let step = replay(&folder, &lie)?;
+    must_replay(&step, &written)?;
+    must_know(&lie, &format!("proven\n{seq} 0 loose\n"))?;
+    folder.done();
+    Ok(())
+}
+
+/// The same of a word of a vector register that may be what an `xsavec` has left in memory.
+fn never_in_a_register(flag: &str) -> Result<(), Failed> {
+    /// The upper half of xmm6.
+    const AT: usize = 264;
+    let folder = Folder::new("guesses.never_in_a_register")?;
+    let (lie, written, seq) = waiting(&folder, flag, |pause| {
+        pause.extended.resize(pause.extended.len().max(AT + 8), 0);
+        let mask = pause.extended[AT] ^ 2;
+        pause.extended[AT..AT + 8].copy_from_slice(&[mask, 0, 0, 0, 0, 0, 0, 0]);
     })?;
     let step = replay(&folder, &lie)?;
     must_replay(&step, &written)?;
