@@ -3,7 +3,11 @@
 
 python
 class BisAlone:
-    """No breakpoint of the user's stops the program meanwhile, and `back` does not lead to where it stops."""
+    """No breakpoint of the user's stops the program meanwhile, and `back` does not lead to where it stops. They are enabled again when
+    the program stands where it is to stay: at the begin of everything gdb may not find the variables of watchpoints, and refuses each
+    move then."""
+
+    enabled = ()
 
     def __enter__(self):
         BisSeen.is_told = False
@@ -13,9 +17,11 @@ class BisAlone:
 
     def __exit__(self, *_):
         BisSeen.is_told = True
+
+    def end(self):
         for point in self.enabled:
             if point.is_valid():
-                point.enabled = True
+                BisWatched.enable(point)
 
 
 class BisChange:
@@ -66,13 +72,21 @@ class BisWatch:
         gdb.events.stop.connect(self.stopped)
         try:
             while self.stop is None or isinstance(self.stop, gdb.SignalEvent):
-                gdb.execute("reverse-continue", to_string=True)
+                try:
+                    gdb.execute("reverse-continue", to_string=True)
+                except gdb.MemoryError:
+                    # It was not mapped yet.
+                    return None
                 if isinstance(self.stop, gdb.SignalEvent) and self.stop.stop_signal == "SIGINT":
                     raise gdb.GdbError("Interrupted.")
         finally:
             gdb.events.stop.disconnect(self.stopped)
         is_hit = isinstance(self.stop, gdb.BreakpointEvent) and self.point in self.stop.breakpoints
-        return BisChange(self.value(), after) if is_hit else None
+        try:
+            return BisChange(self.value(), after) if is_hit else None
+        except gdb.MemoryError:
+            # It is about to be mapped.
+            return None
 
     def __enter__(self):
         return self
@@ -89,6 +103,7 @@ def bis_return(place):
         bis_load(rest)
     elif word == "go":
         gdb.execute("reverse-stepi", to_string=True)
+        bis_reads_libraries()
     BisWatched.jumped()
 
 
@@ -112,13 +127,14 @@ stop it on the way. EXPR is something in memory: a variable, *POINTER, a field, 
         if not argument.strip():
             raise gdb.GdbError("Usage: last EXPR")
         place = bis_here()
-        change = None
+        change, alone = None, BisAlone()
         try:
-            with BisAlone(), BisWatch(argument.strip()) as watch:
+            with alone, BisWatch(argument.strip()) as watch:
                 change = watch.back()
         finally:
             if change is None:
                 bis_return(place)
+            alone.end()
         if change is None:
             raise gdb.GdbError("%s was not changed between the begin of the process and here." % argument.strip())
         bis_seen()
@@ -144,9 +160,9 @@ Each has its place: `seek PLACE` leads in front of it. N is how many are wanted 
             raise gdb.GdbError("Usage: changes EXPR [N]")
         expression = " ".join(words)
         place = bis_here()
-        shown = 0
+        shown, alone = 0, BisAlone()
         try:
-            with BisAlone(), BisWatch(expression) as watch:
+            with alone, BisWatch(expression) as watch:
                 while shown < count:
                     change = watch.back()
                     if change is None:
@@ -155,6 +171,7 @@ Each has its place: `seek PLACE` leads in front of it. N is how many are wanted 
                     gdb.write("%s\n    seek %s\n" % (change, change.place))
         finally:
             bis_return(place)
+            alone.end()
         if shown == 0:
             gdb.write("%s was not changed between the begin of the process and here.\n" % expression)
 

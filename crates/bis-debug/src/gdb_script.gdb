@@ -154,7 +154,9 @@ class BisWatched:
     it does where a watchpoint is enabled."""
 
     known = {}
+    languages = {}
     stale = set()
+    off = set()
     LOCATION = "-location "
 
     @classmethod
@@ -163,11 +165,14 @@ class BisWatched:
             return
         frame = cls.frame_of(point.expression)
         cls.known[point.number] = (frame, None if frame else cls.address(point.expression))
+        cls.languages[point.number] = gdb.current_language() if hasattr(gdb, "current_language") else gdb.parameter("language")
 
     @classmethod
     def deleted(cls, point):
         cls.known.pop(point.number, None)
+        cls.languages.pop(point.number, None)
         cls.stale.discard(point.number)
+        cls.off.discard(point.number)
 
     @classmethod
     def jumped(cls):
@@ -182,9 +187,22 @@ class BisWatched:
             if point.number not in cls.stale or not cls.means_the_same(point):
                 continue
             cls.stale.discard(point.number)
-            if point.enabled:
+            if point.enabled or point.number in cls.off:
                 point.enabled = False
+                cls.enable(point)
+
+    @classmethod
+    def enable(cls, point):
+        """gdb parses the expression anew, in the language of where the program stands. Where it cannot, as it cannot in front of the
+        program's own code at times, another stop is waited for."""
+        number = point.number
+        try:
+            with gdb.with_parameter("language", cls.languages.get(number, "auto")):
                 point.enabled = True
+            cls.off.discard(number)
+        except (gdb.error, RuntimeError):
+            cls.off.add(number)
+            cls.stale.add(number)
 
     @classmethod
     def means_the_same(cls, point):
@@ -218,6 +236,15 @@ class BisWatched:
         return None
 
 
+def bis_reads_libraries():
+    """A jump has led to where other libraries are mapped: gdb reads them anew."""
+    if gdb.selected_thread() is None or not bis_monitor("libraries").startswith("others"):
+        return False
+    gdb.execute("nosharedlibrary", to_string=True)
+    gdb.execute("sharedlibrary", to_string=True)
+    return True
+
+
 def bis_move(request):
     answer = bis_ask(request).rstrip("\n")
     word, _, rest = answer.partition(" ")
@@ -231,9 +258,7 @@ def bis_move(request):
         # Not a step forwards: where a breakpoint is, gdb steps over it first, and fails an assertion of its own (gdb 13)
         # if the program then stops in another thread. Backwards it steps over nothing.
         gdb.execute("reverse-stepi")
-        if gdb.selected_thread() is not None and bis_monitor("libraries").startswith("others"):
-            gdb.execute("nosharedlibrary", to_string=True)
-            gdb.execute("sharedlibrary", to_string=True)
+        if bis_reads_libraries():
             # Where it stands has a name now.
             gdb.execute("frame")
         BisWatched.jumped()

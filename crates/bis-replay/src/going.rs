@@ -48,6 +48,8 @@ pub(crate) enum Search {
 pub(crate) struct InVain {
     sum: u64,
     times: u32,
+    /// How often all was right but what lies below the stack's end.
+    left: u32,
 }
 
 impl InVain {
@@ -58,8 +60,16 @@ impl InVain {
     pub(crate) fn count(&mut self, sum: Option<u64>) {
         match sum {
             Some(sum) if sum == self.sum => self.times += 1,
-            sum => *self = InVain { sum: sum.unwrap_or(0), times: 0 },
+            sum => (self.sum, self.times) = (sum.unwrap_or(0), 0),
         }
+    }
+
+    /// It was there again, and only what lies below the stack's end was not as it was. True: that was so too
+    /// often to wait for it, and says little.
+    pub(crate) fn count_left(&mut self) -> bool {
+        const LEFT_MAX: u32 = 2_000;
+        self.left += 1;
+        self.left > LEFT_MAX
     }
 
     pub(crate) fn is_for_ever(self) -> bool {

@@ -306,7 +306,8 @@ impl Seek {
         let data = it.data();
         let Patched { span, made, condition, code, .. } = &mut **it;
         let regs = task.regs()?;
-        let word = place::first_difference(|addr, len| traps.read(memory, addr, len), &pause.held);
+        let held = pause.held.iter().filter(|piece| !(loose && place::is_left(piece, pause.regs.sp())));
+        let word = place::first_difference(|addr, len| traps.read(memory, addr, len), held);
         let is_new = if let Some(word) = word {
             // The program itself would see the driver's breakpoints, and counts; and the driver would hear of
             // what it reads.

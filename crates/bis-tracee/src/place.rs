@@ -16,6 +16,20 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::{error::Result, maps::Mapping, memory::Memory, remote::Remote, sys, task::Stopped, xsave};
 
 const WORD: usize = 8;
+
+/// How much of what a task has left behind below its stack's end a place is known by, bytes: it tells apart
+/// rounds of a loop that waits, and shows again where a later function does not write all of its frame.
+pub const LEFT_LEN: u64 = 4096;
+
+/// A function that calls none may have so much there that it uses (the red zone of the ABI).
+const RED_ZONE: u64 = 128;
+
+/// Is this piece of memory one of those that were left behind below a stack that ends at `sp`?
+pub fn is_left(piece: &MemWrite, sp: Addr) -> bool {
+    let end = piece.addr.saturating_add(piece.data.len() as u64);
+    sp.saturating_sub(LEFT_LEN) <= piece.addr && end <= sp.saturating_sub(RED_ZONE)
+}
+
 /// The sums of what these ranges (address, length) hold now; what cannot be read is left out.
 pub fn look(memory: &Memory, ranges: &[(Addr, u64)]) -> Vec<RangeSum> {
     let sum = |&(addr, len): &(Addr, u64)| {
@@ -75,8 +89,11 @@ pub fn leave_out(held: Vec<MemWrite>, areas: &[Range<Addr>]) -> Vec<MemWrite> {
 ///
 /// What an `xsavec` has left of MXCSR says nothing ([`xsave`]): it is written or not, and where the rest of
 /// the area was overwritten since, nothing else tells that there was one.
-pub fn first_difference(read: impl Fn(Addr, usize) -> Vec<u8>, held: &[MemWrite]) -> Option<(Addr, u64)> {
-    held.iter().find_map(|wanted| {
+pub fn first_difference<'a>(
+    read: impl Fn(Addr, usize) -> Vec<u8>,
+    held: impl IntoIterator<Item = &'a MemWrite>,
+) -> Option<(Addr, u64)> {
+    held.into_iter().find_map(|wanted| {
         let found = read(wanted.addr, wanted.data.len());
         if found == wanted.data {
             return None;

@@ -60,10 +60,6 @@ const UNCHANGED_MIN: Duration = Duration::from_millis(5);
 /// How much of the stack is looked at, bytes.
 const STACK_LEN: u64 = 4096;
 
-/// How much of what it has left behind below the stack's end is looked at, bytes: what tells apart rounds of
-/// a loop that waits, and shows again where a later function does not write all of its frame.
-const LEFT_LEN: u64 = 4096;
-
 /// How well replay can look for a place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Spot {
@@ -155,7 +151,10 @@ impl Domain {
     /// [`Domain::interrupted`] for a task that is to stop, and comes to no count: it has its place by its
     /// state, once enough is known of that.
     fn pause_by_state(&mut self, tid: Tid) -> Result<bool> {
-        if !self.surroundings.is_known() {
+        let sp = self.stopped(tid)?.regs()?.sp();
+        let is_known =
+            self.surroundings.is_known() && (self.hooks.is_none() || self.surroundings.knows_left(sp));
+        if !is_known && self.looked_at.is_none_or(|(looked, _)| looked != tid) {
             // Once more, to see what has changed meanwhile: that is what tells one pass of a loop from the
             // next.
             self.look_wide(tid)?;
@@ -313,8 +312,10 @@ impl Domain {
     /// Looks at the memory of a stopped task: which words have changed since the last look.
     pub fn look_wide(&mut self, tid: Tid) -> Result<Vec<MemWrite>> {
         let now = self.around(tid)?;
-        let changed = now.changed_since(&self.surroundings);
-        self.surroundings = now;
+        let mut changed = now.changed_since(&self.surroundings);
+        changed.extend(now.left_since(&self.surroundings));
+        let before = std::mem::replace(&mut self.surroundings, now);
+        self.surroundings.remember(before);
         Ok(changed)
     }
 
@@ -333,7 +334,9 @@ impl Domain {
         let all = mappings.clone();
         mappings.retain(is_ours);
         let saved = |ranges: &[(Addr, u64)]| self.saved_on_stacks(&all, ranges);
-        Ok(Surroundings::look(&self.memory, &regs, &stacks, saved, &mappings))
+        // Where text is not patched, what an xsavec has left there does not repeat.
+        let left = left_below(&all, regs.sp()).filter(|_| self.hooks.is_some());
+        Ok(Surroundings::look(&self.memory, &regs, &stacks, saved, &mappings, left))
     }
 
     /// Writes down where the task stands.
@@ -357,9 +360,6 @@ impl Domain {
         let mut seen = place::look(&self.memory, &xsave::leave_out(vec![(regs.sp(), STACK_LEN)], &saved));
         if count.is_none() {
             seen.extend(self.surroundings.sums());
-            // Where text is not patched, what an xsavec has left there does not repeat.
-            let left = left_below(&mappings, regs.sp()).filter(|_| self.hooks.is_some());
-            seen.extend(place::look(&self.memory, left.as_slice()));
         }
         tracing::debug!(domain = %self.id, %tid, rip = format_args!("{:#x}", regs.rip), "pause");
         let pause = Pause {
@@ -404,7 +404,7 @@ impl Crew {
 /// What of a stack lies below its end, and in the same private mapping: address and length.
 fn left_below(mappings: &[Mapping], sp: Addr) -> Option<(Addr, u64)> {
     let stack = mappings.iter().find(|m| m.start <= sp && sp < m.end && !m.shared)?;
-    let start = sp.saturating_sub(LEFT_LEN).max(stack.start);
+    let start = sp.saturating_sub(place::LEFT_LEN).max(stack.start);
     (start < sp).then_some((start, sp - start))
 }
 

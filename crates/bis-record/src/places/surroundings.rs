@@ -37,6 +37,10 @@ const SAVED_LEN: usize = 16 << 10;
 /// be among them.
 const PIECE_LEN: usize = 64;
 const PIECES_MAX: usize = 96;
+const LEFT_MAX: usize = 16;
+
+/// Of so many tasks it is known what they had left below their stacks' ends.
+const TASKS_MAX: usize = 16;
 const WORD: usize = 8;
 
 /// More than the bytes that replay's breakpoint takes the place of, if they are in memory that can be
@@ -44,18 +48,52 @@ const WORD: usize = 8;
 const PATCH_LEN: u64 = 64;
 
 /// Copies of memory: address, content, in order.
+type Copies = Vec<(Addr, Vec<u8>)>;
+
+/// What was looked at.
 #[derive(Debug, Default)]
-pub struct Surroundings(Vec<(Addr, Vec<u8>)>);
+pub struct Surroundings {
+    copies: Copies,
+    /// What the task has left behind below the end of its stack, and what others had left there before.
+    left: Copies,
+    left_before: Copies,
+}
 
 impl Surroundings {
     /// Has anything been looked at?
     pub fn is_known(&self) -> bool {
-        !self.0.is_empty()
+        !self.copies.is_empty()
+    }
+
+    /// Has what this task has left behind below its stack's end been looked at? Most of it, if it is not the
+    /// same function any more.
+    pub fn knows_left(&self, sp: Addr) -> bool {
+        let is_near = |(addr, data): &(Addr, Vec<u8>)| {
+            let len = data.len() as u64;
+            (*addr..=*addr + len + len / 2).contains(&sp)
+        };
+        self.all_left().any(is_near)
+    }
+
+    fn all_left(&self) -> impl Iterator<Item = &(Addr, Vec<u8>)> + Clone {
+        self.left.iter().chain(&self.left_before)
+    }
+
+    /// This is known beside: what other tasks had left behind then, the last ones.
+    pub fn remember(&mut self, before: Surroundings) {
+        let overlaps = |(addr, data): &(Addr, Vec<u8>)| {
+            let is_over = |(other, its): &(Addr, Vec<u8>)| {
+                *addr < *other + its.len() as u64 && *other < *addr + data.len() as u64
+            };
+            self.left.iter().any(is_over)
+        };
+        let all = before.left.into_iter().chain(before.left_before);
+        self.left_before = all.filter(|copy| !overlaps(copy)).take(TASKS_MAX).collect();
     }
 
     /// As a place has them: xxh3 of the bytes.
     pub fn sums(&self) -> impl Iterator<Item = RangeSum> + '_ {
-        self.0.iter().map(|(addr, data)| RangeSum {
+        self.copies.iter().chain(&self.left).map(|(addr, data)| RangeSum {
             addr: *addr,
             len: data.len() as u64,
             sum: xxh3_64(data),
@@ -65,13 +103,14 @@ impl Surroundings {
 
     /// Looks at the memory of a stopped task with these registers. Stacks end at `stacks`; of `mappings`,
     /// nothing changes but by the domain itself; what is `saved` of vector registers in what is looked at
-    /// does not repeat.
+    /// does not repeat. `left`: what lies below the stack's end, if that does (address, length).
     pub fn look(
         memory: &Memory,
         regs: &Registers,
         stacks: &[Addr],
         saved: impl FnOnce(&[(Addr, u64)]) -> Vec<Range<Addr>>,
         mappings: &[Mapping],
+        left: Option<(Addr, u64)>,
     ) -> Surroundings {
         let writable = mappings.iter().filter(|m| checksum::is_summed(m)).filter_map(|mapping| {
             // As in checksums: what lies below a stack pointer does not all repeat.
@@ -88,47 +127,60 @@ impl Surroundings {
         let chosen = choose(whole, near, regs.ip());
         let saved = saved(&chosen);
         let chosen = xsave::leave_out(chosen, &saved);
-        Surroundings(chosen.into_iter().filter_map(read).collect())
+        let [copies, left] =
+            [chosen, left.into_iter().collect()].map(|all| all.into_iter().filter_map(read).collect());
+        Surroundings { copies, left, left_before: Vec::new() }
     }
 
-    /// What is here and was not there; of very much, pieces from everywhere.
+    /// What is here and was not there; of very much, pieces from everywhere. Not what was left behind.
     pub fn changed_since(&self, before: &Surroundings) -> Vec<MemWrite> {
-        let mut changed: Vec<MemWrite> = Vec::new();
-        for (addr, data) in &self.0 {
-            for (before_addr, before) in &before.0 {
-                let start = *addr.max(before_addr);
-                let end = (addr + data.len() as u64).min(before_addr + before.len() as u64);
-                if start >= end {
-                    continue;
-                }
-                let part = |from: Addr, bytes: &'_ [u8]| -> (usize, usize) {
-                    let at = usize::try_from(start - from).unwrap_or(bytes.len());
-                    (at, at + usize::try_from(end - start).unwrap_or(0))
-                };
-                let (now, then) = (part(*addr, data), part(*before_addr, before));
-                let (now, then) = (data.get(now.0..now.1), before.get(then.0..then.1));
-                let words = now
-                    .unwrap_or_default()
-                    .chunks_exact(WORD)
-                    .zip(then.unwrap_or_default().chunks_exact(WORD));
-                let addresses = start.and_behind(WORD);
-                let differ = addresses.zip(words).filter(|(_, (now, then))| now != then);
-                for (addr, (now, _)) in differ {
-                    match changed.last_mut() {
-                        Some(piece)
-                            if piece.addr + piece.data.len() as u64 == addr
-                                && piece.data.len() < PIECE_LEN =>
-                        {
-                            piece.data.extend(now);
-                        }
-                        _ => changed.push(MemWrite { addr, data: now.to_vec() }),
+        changed(&self.copies, before.copies.iter(), PIECES_MAX)
+    }
+
+    /// The same of what was left behind: of that little, because hardly ever anything depends on it.
+    pub fn left_since(&self, before: &Surroundings) -> Vec<MemWrite> {
+        changed(&self.left, before.all_left(), LEFT_MAX)
+    }
+}
+
+/// What is in these copies and was not in those before, in at most so many pieces.
+fn changed<'a>(
+    now: &Copies,
+    before: impl Iterator<Item = &'a (Addr, Vec<u8>)> + Clone,
+    most: usize,
+) -> Vec<MemWrite> {
+    let mut changed: Vec<MemWrite> = Vec::new();
+    for (addr, data) in now {
+        for (before_addr, before) in before.clone() {
+            let start = *addr.max(before_addr);
+            let end = (addr + data.len() as u64).min(before_addr + before.len() as u64);
+            if start >= end {
+                continue;
+            }
+            let part = |from: Addr, bytes: &'_ [u8]| -> (usize, usize) {
+                let at = usize::try_from(start - from).unwrap_or(bytes.len());
+                (at, at + usize::try_from(end - start).unwrap_or(0))
+            };
+            let (now, then) = (part(*addr, data), part(*before_addr, before));
+            let (now, then) = (data.get(now.0..now.1), before.get(then.0..then.1));
+            let words =
+                now.unwrap_or_default().chunks_exact(WORD).zip(then.unwrap_or_default().chunks_exact(WORD));
+            let addresses = start.and_behind(WORD);
+            let differ = addresses.zip(words).filter(|(_, (now, then))| now != then);
+            for (addr, (now, _)) in differ {
+                match changed.last_mut() {
+                    Some(piece)
+                        if piece.addr + piece.data.len() as u64 == addr && piece.data.len() < PIECE_LEN =>
+                    {
+                        piece.data.extend(now);
                     }
+                    _ => changed.push(MemWrite { addr, data: now.to_vec() }),
                 }
             }
         }
-        let step = changed.len().div_ceil(PIECES_MAX).max(1);
-        changed.into_iter().step_by(step).collect()
     }
+    let step = changed.len().div_ceil(most).max(1);
+    changed.into_iter().step_by(step).collect()
 }
 
 /// Those of the stacks that end here of which something may be saved in these ranges (address, length). Of a
@@ -225,7 +277,7 @@ mod tests {
     use super::*;
 
     fn memory(addr: u64, bytes: &[u8]) -> Surroundings {
-        Surroundings(vec![(Addr(addr), bytes.to_vec())])
+        Surroundings { copies: vec![(Addr(addr), bytes.to_vec())], ..Surroundings::default() }
     }
 
     #[test]
@@ -252,5 +304,23 @@ mod tests {
         assert!(changed.len() <= PIECES_MAX && changed.len() > PIECES_MAX / 2, "{}", changed.len());
         assert!(changed.last().unwrap().addr > Addr(0xf000));
         assert_eq!(memory(0x1000, &now).changed_since(&memory(0x20000, &then)), []);
+    }
+
+    #[test]
+    fn what_other_tasks_had_left_behind_is_remembered() {
+        let left = |addr: u64, byte: u8| Surroundings {
+            left: vec![(Addr(addr), vec![byte; 64])],
+            ..Surroundings::default()
+        };
+        let mut of_second = left(0x2000, 1);
+        of_second.remember(left(0x1000, 1));
+        assert!(of_second.knows_left(Addr(0x1040)) && of_second.knows_left(Addr(0x2040)));
+        assert!(of_second.knows_left(Addr(0x2060)) && !of_second.knows_left(Addr(0x2061)));
+        let mut of_first = left(0x1000, 2);
+        assert_eq!(of_first.left_since(&of_second)[0].addr, Addr(0x1000));
+        assert_eq!(left(0x3000, 2).left_since(&of_second), []);
+        of_first.remember(of_second);
+        assert_eq!(left(0x2000, 1).left_since(&of_first), []);
+        assert_eq!(left(0x1000, 2).left_since(&of_first), [], "the newer one counts");
     }
 }

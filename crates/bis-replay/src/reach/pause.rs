@@ -5,7 +5,7 @@ use bis_trace::{
     event::Pause,
     types::{Registers, TickKind},
 };
-use bis_tracee::place;
+use bis_tracee::place::{self, Other};
 
 use super::{Gone, Reach};
 use crate::{
@@ -314,16 +314,22 @@ impl Replica<'_> {
         }
         // What the task works with may be text in which the driver has breakpoints.
         let read = |addr, len| self.traps.read(memory, addr, len);
-        let word = place::first_difference(read, &pause.held);
+        let held = pause.held.iter();
+        let held = held.filter(|piece| !(wanted.loose && place::is_left(piece, pause.regs.sp())));
+        let word = place::first_difference(read, held);
         let other = if wanted.loose { None } else { place::first_other(read, &pause.seen) };
         if word.is_some() || other.is_some() {
             let now = word.map(|(at, _)| read(at, size_of::<u64>()));
             tracing::debug!(event = %who.seq, ?word, ?now, ?other, "the memory is not as it was");
         }
-        let same_memory = word.is_none() && other.is_none();
         let now = task.extended()?;
         let extended = place::is_same_extended(&now, &pause.extended, wanted.loose);
         let log = self.log_is_used(wanted.hooked)?;
+        let is_left = |other: &Other| other.range.addr.saturating_add(other.range.len) == pause.regs.sp();
+        // What there are sums of is compared in order, and this comes last.
+        let is_only_left = word.is_none() && extended && log && other.as_ref().is_some_and(is_left);
+        let other = other.filter(|_| !(is_only_left && wanted.in_vain.count_left()));
+        let same_memory = word.is_none() && other.is_none();
         tracing::debug!(event = %who.seq, same_memory, extended, log, "the place with its registers");
         wanted.in_vain.count(other.filter(|_| word.is_none() && extended && log).map(|other| other.now));
         if !(same_memory && extended && log) {
