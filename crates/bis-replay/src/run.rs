@@ -278,7 +278,10 @@ impl<'scope, 'env> Job<'scope, 'env> {
         if !self.host.alarm.is_search_long() {
             return Ok(());
         }
-        let Some((progress, recorded)) = self.replica.search()? else { return Ok(()) };
+        let Some((progress, recorded)) = self.replica.search()? else {
+            self.host.alarm.end_search();
+            return Ok(());
+        };
         if self.patience.is_over(progress, recorded) {
             return Err(self.replica.give_up(&mut self.host));
         }
@@ -299,6 +302,7 @@ impl<'scope, 'env> Job<'scope, 'env> {
     /// This pause, which is behind, is to be looked for in another way.
     fn go_back(&mut self, changed: EventSeq) -> Result<(), Halt> {
         self.host.heard = self.host.heard.max(self.replica.done().0);
+        self.host.alarm.end_search();
         self.replica = self.retries.before(changed, &self.replica)?;
         self.core = None;
         self.pin();

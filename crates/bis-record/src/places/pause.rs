@@ -151,14 +151,14 @@ impl Domain {
     /// [`Domain::interrupted`] for a task that is to stop, and comes to no count: it has its place by its
     /// state, once enough is known of that.
     fn pause_by_state(&mut self, tid: Tid) -> Result<bool> {
-        let sp = self.stopped(tid)?.regs()?.sp();
-        let is_known =
-            self.surroundings.is_known() && (self.hooks.is_none() || self.surroundings.knows_left(sp));
-        if !is_known && self.looked_at.is_none_or(|(looked, _)| looked != tid) {
+        let (sp, ran) = (self.stopped(tid)?.regs()?.sp(), task::cpu_time(tid));
+        let was_looked_at = ran.is_none() || self.looked_at.is_some_and(|(looked, _)| looked == tid);
+        let knows_left = self.hooks.is_none() || was_looked_at || self.surroundings.knows_left(sp);
+        if !self.surroundings.is_known() || !knows_left {
             // Once more, to see what has changed meanwhile: that is what tells one pass of a loop from the
             // next.
             self.look_wide(tid)?;
-            self.looked_at = task::cpu_time(tid).map(|ran| (tid, ran));
+            self.looked_at = ran.map(|ran| (tid, ran));
             return Ok(false);
         }
         if !self.has_computed_since_look(tid)? {
