@@ -306,7 +306,7 @@ fn short_loops_are_counted_on_demand() {
     let code = [0x83, 0xef, 0x01, 0x75, 0xfb, 0xc3];
     let made = functions(&[&code], false);
     assert_eq!((made.coverage.backward.short, made.coverage.backward.taken), (1, 0));
-    assert!(made.code == code && made.dense.trampolines.len() == 64);
+    assert!(made.code == code && made.dense.trampolines.len() == SLOTS);
     let made = functions(&[&code], true);
     assert_eq!((made.coverage.backward.short, made.coverage.backward.taken), (0, 1));
     // Back to its own run: without a way over the patch.
