@@ -42,6 +42,11 @@ const HOOKS_FLAGS: [&str; 17] = [
     "-fno-tree-loop-distribute-patterns",
 ];
 
+/// Where a task is killed behind an `xsavec`, what a function would have to give back are the program's
+/// registers still.
+const SAVED_FLAGS: [&str; 6] =
+    ["-ffixed-rbx", "-ffixed-rbp", "-ffixed-r12", "-ffixed-r13", "-ffixed-r14", "-ffixed-r15"];
+
 /// The hooks' sources, beside their ways in and out.
 const HOOKS: [&str; 11] = [
     "quick", "general", "log", "classes", "shapes", "vectors", "waits", "clock", "chance", "saved", "memory",
@@ -90,7 +95,10 @@ fn main() {
     build.link("agent", "src/agent.lds", &[stub], "bis_");
     fs::write(build.out.join("shared.h"), shared::header()).expect("OUT_DIR is writable");
     let mut hooks = vec![build.compile("src/hooks/entry.S", &[])];
-    hooks.extend(HOOKS.map(|name| build.compile(&format!("src/hooks/{name}.c"), &HOOKS_FLAGS)));
+    hooks.extend(HOOKS.map(|name| {
+        let more: &[&str] = if name == "saved" { &SAVED_FLAGS } else { &[] };
+        build.compile(&format!("src/hooks/{name}.c"), &[&HOOKS_FLAGS, more].concat())
+    }));
     let stand_in = build.compile("src/stand_in.c", &HOOKS_FLAGS);
     let elf = build.out.join("stand_in.elf");
     let flags = ["-static", "-z", "norelro", "-z", "noseparate-code", "--fatal-warnings", "-o"];

@@ -10,9 +10,9 @@ use crate::shared::{CALL, EIGHTS, Head, LEFT, MAP_AGAIN};
 
 pub use crate::shared::{
     AREA_BASE, CALLS, COPIED_BASE, COUNT_RCX, COUNTDOWN, CPUID_BASE, Change, FD_CLASS_BASE, FDS, FILES_BASE,
-    FILES_BITS, FdClass, LOG_BASE, LOG_LEN, MAP_PLAIN, NR_RDPID, NR_RDRAND, NR_RDSEED, NR_RDTSC, NR_RDTSCP,
-    PLAIN_BASE, PLAIN_MAX, Piece, PieceKind, PlainRange, Row, SAFEPOINT, Shape, TABLE_BASE, file_bit, flag,
-    state,
+    FILES_BITS, FdClass, IN_XSAVEC, LOG_BASE, LOG_LEN, MAP_PLAIN, NR_RDPID, NR_RDRAND, NR_RDSEED, NR_RDTSC,
+    NR_RDTSCP, PLAIN_BASE, PLAIN_MAX, Piece, PieceKind, PlainRange, Row, SAFEPOINT, SCRATCH_BASE, Shape,
+    TABLE_BASE, file_bit, flag, state,
 };
 pub use table::table;
 
@@ -60,6 +60,11 @@ pub const CHANCE: u64 = symbols::CHANCE;
 /// of it that follows, the program's rcx at [`state::SAVED_RCX`], and the area's address at
 /// [`state::SAVED_R11`].
 pub const XSAVEC: u64 = symbols::XSAVEC;
+/// From here on, [`XSAVEC_KEPT`] are on its stack.
+pub const XSAVEC_KEPT_FROM: u64 = symbols::XSAVEC_KEPT;
+/// The registers of the program that it keeps, by their numbers, the first one at the end of the hooks' stack
+/// ([`SCRATCH_BASE`]), the next one below it; and below all, the flags. It uses no other of the program's.
+pub const XSAVEC_KEPT: [u8; 8] = [0, 2, 6, 7, 8, 9, 10, 11];
 /// Address just after that hook. All of the ways into hooks, and out of them but to a safepoint, lie between
 /// [`ENTER`] and here.
 pub const CPUID_END: u64 = symbols::MAKE;
@@ -361,6 +366,28 @@ mod tests {
         assert!(!is_replayed_text(TEXT));
         assert!(!is_replayed_text(&replayed));
         assert_eq!(system_calls(&replayed[..TEXT.len()]), [SAFEPOINT_END - 2, CHANGE_END - 2]);
+    }
+
+    #[test]
+    fn behind_an_xsavec_no_register_is_used_that_is_not_kept() {
+        use iced_x86::{InstructionInfoFactory, OpAccess, Register};
+        let at = usize::try_from(symbols::SAVED - TEXT_BASE).unwrap();
+        let decoder = Decoder::with_ip(64, &TEXT[at..], symbols::SAVED, DecoderOptions::NONE);
+        let mut factory = InstructionInfoFactory::new();
+        let mut written = std::collections::BTreeSet::new();
+        for insn in decoder.into_iter().take_while(|insn| insn.mnemonic() != Mnemonic::Ret) {
+            let registers = factory.info(&insn).used_registers().iter();
+            let changes =
+                registers.filter(|used| !matches!(used.access(), OpAccess::Read | OpAccess::CondRead));
+            let general = changes.map(|used| used.register().full_register()).filter(|it| it.is_gpr64());
+            written.extend(general.map(Register::number));
+        }
+        // rcx is kept in the state, and rsp is the hooks' own.
+        written.retain(|number| ![1, 4].contains(number));
+        assert!(
+            !written.is_empty() && written.iter().all(|it| XSAVEC_KEPT.contains(&(*it as u8))),
+            "{written:?}"
+        );
     }
 
     #[test]

@@ -181,7 +181,7 @@ state! {
     RSP: 1;
     /// Where the program goes on after the hook: behind its instruction, in the trampoline.
     DONE: 1;
-    /// 1 from a hook's entry to its exit.
+    /// 1 from a hook's entry to its exit, or [`IN_XSAVEC`].
     IN_HOOK: 1;
     /// Where a hook of another instruction than a system call will jump to; for cpuid, from its begin.
     EXIT: 1;
@@ -464,6 +464,11 @@ constants! { BITS: u32;
     EIGHTS = 12;
 }
 
+constants! { IN_HOOKS: u32;
+    /// In the hook behind an `xsavec`: what `IN_HOOK` says there.
+    IN_XSAVEC = 2;
+}
+
 constants! { NUMBERS: u16;
     /// What entries say in place of a call's number for `rdrand`; the result is the number, the data are the
     /// carry flag.
@@ -548,7 +553,7 @@ pub(crate) fn header() -> String {
     let own = [("OWN_NUMBER", own::NUMBER), ("OWN_CHANNEL", own::CHANNEL)];
     let own = own.map(|(name, value)| Constant { name, value, text: &[" As in bis_syscalls::own."] });
     define(&mut header, &own, same);
-    for constants in [ADDRESSES, COUNTS, MEMORY, flag::ALL, BITS, NUMBERS, STAND_IN] {
+    for constants in [ADDRESSES, COUNTS, MEMORY, flag::ALL, BITS, IN_HOOKS, NUMBERS, STAND_IN] {
         define(&mut header, constants, same);
     }
     define(&mut header, CLASSES, |name| format!("FD_{}", upper(name)));

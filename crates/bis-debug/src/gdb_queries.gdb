@@ -18,10 +18,15 @@ class BisAlone:
     def __exit__(self, *_):
         BisSeen.is_told = True
 
-    def end(self):
-        for point in self.enabled:
-            if point.is_valid():
-                BisWatched.enable(point)
+    def end(self, place):
+        """Back to this place, if it is one, and as it was."""
+        try:
+            if place is not None:
+                bis_return(place)
+        finally:
+            for point in self.enabled:
+                if point.is_valid():
+                    BisWatched.enable(point)
 
 
 class BisChange:
@@ -132,9 +137,7 @@ stop it on the way. EXPR is something in memory: a variable, *POINTER, a field, 
             with alone, BisWatch(argument.strip()) as watch:
                 change = watch.back()
         finally:
-            if change is None:
-                bis_return(place)
-            alone.end()
+            alone.end(place if change is None else None)
         if change is None:
             raise gdb.GdbError("%s was not changed between the begin of the process and here." % argument.strip())
         bis_seen()
@@ -170,8 +173,7 @@ Each has its place: `seek PLACE` leads in front of it. N is how many are wanted 
                     shown += 1
                     gdb.write("%s\n    seek %s\n" % (change, change.place))
         finally:
-            bis_return(place)
-            alone.end()
+            alone.end(place)
         if shown == 0:
             gdb.write("%s was not changed between the begin of the process and here.\n" % expression)
 

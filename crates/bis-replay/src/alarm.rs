@@ -11,7 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bis_trace::types::EventSeq;
+use bis_trace::{
+    event::{Event, EventKind},
+    types::EventSeq,
+};
 
 use crate::task::Interrupt;
 
@@ -95,6 +98,26 @@ pub(crate) struct Progress {
     pub ran: Duration,
 }
 
+/// What a task's way took when it was recorded. A log of hooked calls is an event that is written when the
+/// next one is: the time that it says is that of the way, too.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Recorded {
+    hooked_ms: u64,
+}
+
+impl Recorded {
+    /// This event is done.
+    pub(crate) fn done(&mut self, event: &Event) {
+        let is_hooked = matches!(event.kind, EventKind::Hooked { .. });
+        self.hooked_ms = if is_hooked { self.hooked_ms + event.lapse.ms() } else { 0 };
+    }
+
+    /// The way to the next one.
+    pub(crate) fn to(self, next: &Event) -> Duration {
+        Duration::from_millis(self.hooked_ms + next.lapse.ms())
+    }
+}
+
 /// How long searches are waited for.
 #[derive(Default, Debug)]
 pub(crate) struct Patience {
@@ -117,6 +140,8 @@ impl Patience {
 
 #[cfg(test)]
 mod tests {
+    use bis_trace::{event::Lapse, types::Tid};
+
     use super::*;
 
     fn progress(pause: u64, stops: u64, secs: u64) -> Progress {
@@ -134,6 +159,27 @@ mod tests {
         assert!(!patience.is_over(progress(7, STOPS_MIN, 117), recorded));
         assert!(!patience.is_over(progress(9, STOPS_MIN, 140), recorded), "another search");
         assert!(!patience.is_over(progress(9, STOPS_MIN, 140), recorded), "it has waited for a processor");
+    }
+
+    #[test]
+    fn the_time_of_a_log_is_that_of_the_way_behind_it() {
+        let event = |ms: u64, kind: EventKind| Event {
+            seq: EventSeq(1),
+            tid: Tid(1),
+            kind,
+            ticks: None,
+            sums: Vec::new(),
+            lapse: Lapse::fitting(ms),
+        };
+        let hooked = |ms| event(ms, EventKind::Hooked { alone: false, log: Vec::new().into() });
+        let end = |ms| event(ms, EventKind::End);
+        let mut recorded = Recorded::default();
+        assert_eq!(recorded.to(&end(3)), Duration::from_millis(3));
+        recorded.done(&hooked(5_000));
+        recorded.done(&hooked(200));
+        assert_eq!(recorded.to(&end(3)), Duration::from_millis(5_203));
+        recorded.done(&end(7));
+        assert_eq!(recorded.to(&end(3)), Duration::from_millis(3));
     }
 
     #[test]

@@ -36,6 +36,7 @@ pub(crate) use checks::{Mismatch, Who};
 pub use points::Ahead;
 
 use crate::{
+    alarm::Recorded,
     error::Halt,
     going::Going,
     process::Process,
@@ -68,6 +69,7 @@ pub(crate) struct Cursor<'t> {
     pub done: (EventSeq, Tid),
     /// When that was recorded: the time since the recording's begin, milliseconds.
     pub elapsed_ms: u64,
+    pub recorded: Recorded,
     /// The event that is next, or half done.
     pub underway: Option<Underway>,
     /// Its last task is gone.
@@ -209,7 +211,15 @@ impl<'t> Replica<'t> {
         let done = (EventSeq(0), entry.tid);
         let events = world.trace.events(entry.domain);
         let events = if has_text { events } else { events.without_ours() };
-        let cursor = Cursor { events, position: 0, done, elapsed_ms: 0, underway: None, is_ended: false };
+        let cursor = Cursor {
+            events,
+            position: 0,
+            done,
+            elapsed_ms: 0,
+            recorded: Recorded::default(),
+            underway: None,
+            is_ended: false,
+        };
         let (tasks, mut traps) = (BTreeMap::new(), Traps::default());
         traps.int80_fails = !world.trace.tells_narrow_calls();
         let mut replica = Replica { world, entry, space, tasks, process, traps, cursor, is_attended: false };

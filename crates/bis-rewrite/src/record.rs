@@ -30,7 +30,7 @@ const BODY: usize = RECORD - 8;
 const MAGIC: [u8; 8] = *b"bissites";
 
 /// Counts up whenever the form changes, or the analysis refuses what it used to allow, or allows what must
-/// not be left (4: what asks for chance in Go's programs without symbols).
+/// not be left (4: what asks for chance in Go's programs without symbols; 5: `xsavec`).
 const VERSION: u32 = 5;
 
 /// What is known of one site.

@@ -1,7 +1,8 @@
 //! Making the new place of a run.
 //!
 //! A trampoline is: the instructions before the site; the way to the hook; the site's own instruction, to
-//! which the hook jumps when it wants it executed after all; the instructions after it; a jump back. It never
+//! which the hook jumps when it wants it executed after all; the instructions after it; a jump back. An
+//! `xsavec` comes before the way to its hook, which fills in what it has left out. A trampoline never
 //! touches the stack, below or above the stack pointer, nor a flag, nor any register but the one that
 //! [`crate::Entry`] names.
 //!
@@ -48,7 +49,8 @@ impl Trampoline {
     /// or not between instructions as far as this can tell.
     ///
     /// Anywhere from the way to the hook up to [`Trampoline::traced`] is the site: as if it had not begun.
-    /// For [`Entry::SavedRcx`] that is not quite so, rcx may have its value elsewhere.
+    /// For [`Entry::SavedRcx`] that is not quite so, rcx may have its value elsewhere. And an `xsavec` may
+    /// have been executed; it may be executed again.
     #[must_use]
     pub fn original(&self, pc: u64) -> Option<u64> {
         if let Some((original, _)) = self.places.iter().find(|(_, place)| *place == pc) {

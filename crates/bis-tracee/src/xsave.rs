@@ -10,7 +10,7 @@
 use bis_trace::types::Addr;
 use std::ops::Range;
 
-use crate::{Memory, cpu, sys};
+use crate::{Memory, cpu, error::Result, sys};
 
 /// The legacy area, and the header behind it; an area begins at a multiple of `ALIGN`.
 const LEGACY_LEN: usize = 512;
@@ -47,6 +47,61 @@ fn find(data: &[u8], start: Addr, enabled: u64, component_len: impl Fn(u32) -> u
         }
     }
     found
+}
+
+/// What an `xsavec` has left out of an area, which its hook would fill in (`hooks/saved.c` of the agent):
+/// what those components have initially, by their offsets in the area, and the mask that the header has then.
+/// `used`, `saved`: the masks that it has now. What lies behind a component of which `component` knows
+/// nothing cannot be told, and stays as it is.
+fn initial(
+    used: u64,
+    saved: u64,
+    mxcsr_mask: u32,
+    component: impl Fn(u32) -> [u32; 4],
+) -> (Vec<(usize, Vec<u8>)>, u64) {
+    const CONTROL: [u8; 2] = 0x37f_u16.to_le_bytes();
+    let is_missing = |bit: u32| saved & !used & 1 << bit != 0;
+    let (mut pieces, mut mask) = (Vec::new(), used | saved & LEGACY);
+    if is_missing(0) {
+        pieces.push((0, [&CONTROL[..], &[0; 22]].concat()));
+        pieces.push((32, vec![0; 128]));
+    }
+    if is_missing(1) {
+        pieces.push((24, [0x1f80, mxcsr_mask].map(u32::to_le_bytes).concat()));
+        pieces.push((160, vec![0; 256]));
+    }
+    let mut at = LEGACY_LEN + HEADER_LEN;
+    for bit in (2..63).filter(|bit| saved & 1 << bit != 0) {
+        let [len, _, flags, _] = component(bit);
+        if len == 0 {
+            break;
+        }
+        let len = usize::try_from(len).unwrap_or(0);
+        at = if flags & 2 != 0 { at.next_multiple_of(HEADER_LEN) } else { at };
+        if is_missing(bit) {
+            pieces.push((at, vec![0; len]));
+        }
+        at += len;
+        mask |= 1 << bit;
+    }
+    (pieces, mask)
+}
+
+/// Does by hand what the hook behind an `xsavec` does with the area that this has written, however far the
+/// hook has come. `xstate`: the extended state of the task (NT_X86_XSTATE).
+///
+/// # Errors
+/// Where the area is not there.
+pub fn fill_in(memory: &Memory, area: Addr, xstate: &[u8]) -> Result<()> {
+    let header = area + LEGACY_LEN as u64;
+    let (used, layout) = (memory.read_u64(header)?, memory.read_u64(header + 8)?);
+    let mxcsr_mask =
+        xstate.get(28..).and_then(|rest| rest.first_chunk()).map_or(0, |it| u32::from_le_bytes(*it));
+    let (pieces, mask) = initial(used, layout & !COMPACTED, mxcsr_mask, cpu::component);
+    for (at, data) in pieces {
+        memory.write(area + at as u64, &data)?;
+    }
+    memory.write(header, &mask.to_le_bytes())
 }
 
 /// May this word of a stack be what is left of an area of which another frame covers the rest: the mask of
@@ -198,5 +253,40 @@ mod tests {
             [(Addr(20), 5), (Addr(60), 1)]
         );
         assert_eq!(leave_out(vec![(Addr(0), 50), (Addr(70), 0)], &[]), [(Addr(0), 50)]);
+    }
+
+    #[test]
+    fn what_is_filled_in_is_what_xsave_writes() {
+        if !std::arch::is_x86_feature_detected!("xsavec") {
+            return;
+        }
+        #[repr(align(64))]
+        struct Area([u8; 4096]);
+        let (mut packed, mut whole) = (Area([0xee; 4096]), Area([0xee; 4096]));
+        packed.0[512..576].fill(0);
+        whole.0[512..576].fill(0);
+        // SAFETY: both areas have room for x87, SSE and AVX, and headers of zeros.
+        unsafe {
+            std::arch::x86_64::_xsavec64(packed.0.as_mut_ptr(), 0b111);
+            std::arch::x86_64::_xsave64(whole.0.as_mut_ptr(), 0b111);
+        }
+        let word = |area: &Area, at: usize| u64::from_le_bytes(area.0[at..at + 8].try_into().unwrap());
+        let saved = word(&packed, 520) & !COMPACTED;
+        let mxcsr_mask = u32::from_le_bytes(whole.0[28..32].try_into().unwrap());
+        // Whatever it has left out: as if it had been all of what it may.
+        for used in [word(&packed, 512), word(&whole, 512) & 0b11] {
+            let mut filled = Area(packed.0);
+            let (pieces, mask) = initial(used, saved, mxcsr_mask, cpu::component);
+            pieces.iter().for_each(|(at, data)| filled.0[*at..at + data.len()].copy_from_slice(data));
+            assert_eq!(mask, saved);
+            if used == word(&packed, 512) {
+                assert_eq!(filled.0[..2], whole.0[..2]);
+                assert_eq!(filled.0[24..416], whole.0[24..416]);
+                assert_eq!(filled.0[576..832], whole.0[576..832]);
+            }
+            assert!(filled.0[832..].iter().all(|byte| *byte == 0xee));
+        }
+        let strange = initial(0, 0b1_0100, 0, |bit| [if bit == 2 { 256 } else { 0 }, 0, 0, 0]);
+        assert_eq!(strange, (vec![(576, vec![0; 256])], 0b100));
     }
 }

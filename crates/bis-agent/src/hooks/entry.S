@@ -201,14 +201,15 @@ hooks_chance:
 
     // Behind an xsavec instruction: rcx = the address behind the trampoline's own copy, the program's rcx and the address of the
     // area are in the state. Nothing is clobbered, and nothing logged: what is put into the area is the same in replay.
+    //
+    // A task may be killed here, and nothing but its registers says how far it has come: hooks/chance.rs of the recorder
+    // knows where they are. So hooks_saved uses none that a function would have to give back (build.rs).
     .globl hooks_xsavec
 hooks_xsavec:
     movq %rsp, STATE_RSP
     movq %rcx, STATE_DONE
-    movq $1, STATE_IN_HOOK
+    movq $IN_XSAVEC, STATE_IN_HOOK
     movl $STACK_TOP, %esp
-    pushfq
-    cld
     pushq %rax
     pushq %rdx
     pushq %rsi
@@ -217,8 +218,13 @@ hooks_xsavec:
     pushq %r9
     pushq %r10
     pushq %r11
+    pushfq
+    .globl hooks_xsavec_kept
+hooks_xsavec_kept:
+    cld
     movq STATE_SAVED_R11, %rdi
     call hooks_saved
+    popfq
     popq %r11
     popq %r10
     popq %r9
@@ -227,7 +233,6 @@ hooks_xsavec:
     popq %rsi
     popq %rdx
     popq %rax
-    popfq
     movq STATE_SAVED_RCX, %rcx
     movq STATE_RSP, %rsp
     movq $0, STATE_IN_HOOK

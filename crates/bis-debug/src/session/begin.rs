@@ -147,7 +147,7 @@ impl<'t> Session<'t> {
             caught_calls: Catch::None,
             catches_forks: false,
             tells_threads: false,
-            told_next: None,
+            told_next: VecDeque::new(),
             exits: None,
             aside: Aside::default(),
             origin: source::Origin::default(),

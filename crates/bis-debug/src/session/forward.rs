@@ -21,7 +21,7 @@ impl<'t> Session<'t> {
     /// # Errors
     /// Where the replica cannot go on; the session stays where it was if it can.
     pub fn go(&mut self) -> Report {
-        match self.told_next.take() {
+        match self.told_next.pop_front() {
             Some(report) => self.tell_now(report),
             None => self.moving(|session| session.forward(true)),
         }
@@ -38,7 +38,7 @@ impl<'t> Session<'t> {
         &mut self,
         work: impl FnOnce(&mut Session<'t>) -> Result<Report, Trouble>,
     ) -> Report {
-        self.told_next = None;
+        self.told_next.clear();
         let report = work(self);
         self.alarm.clear();
         self.host.is_audible = false;

@@ -126,7 +126,7 @@ pub struct Session<'t> {
     pub tells_threads: bool,
     /// What the client is told when it goes on, and nothing moves for it: that the call has returned by which
     /// the program has begun; what has happened to another thread while one was let go on alone.
-    told_next: Option<Report>,
+    told_next: VecDeque<Report>,
     /// A task runs through a range of instructions, and is to be stopped where it leaves it.
     exits: Option<range::Exits>,
     aside: Aside<'t>,

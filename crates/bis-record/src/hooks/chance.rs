@@ -21,13 +21,15 @@
 
 use std::sync::OnceLock;
 
+use bis_agent::hooks::{self, state};
 use bis_rewrite::{Learned, SiteKind};
 use bis_trace::{
     event::{Insn, MemWrite, Outcome},
     ours::Fault,
-    types::{Addr, Tid},
+    types::{Addr, Registers, Tid},
 };
 use bis_tracee::cpu::{self, Chance};
+use iced_x86::{Decoder, DecoderOptions};
 
 use super::{patching::Batch, texts::is_sought};
 use crate::{
@@ -82,6 +84,59 @@ impl Process {
             }
         }
         Ok(())
+    }
+
+    /// A task stands in the hook behind an `xsavec`, or on the way there: the program's registers behind that
+    /// instruction, to which it would come, and the area that this has written. None: it is somewhere else.
+    /// (Where it was killed there, nothing else says how far it has come; what other hooks do is in their log.)
+    pub fn behind_xsavec(&self, regs: &Registers) -> Option<(Registers, Addr)> {
+        let (area, rip) = (&self.hooks.as_ref()?.area, regs.rip);
+        let place = |at: Addr| {
+            let patch = self.space.patches().in_trampoline(at);
+            let patch = patch.filter(|patch| patch.kind == SiteKind::Xsavec)?;
+            Some((patch.places().find(|(original, _)| *original == patch.site)?.1, patch))
+        };
+        let is_entry = (hooks::XSAVEC..hooks::CPUID).contains(&rip);
+        let is_in_hook =
+            is_entry || hooks::is_inside(rip) && area.get(state::IN_HOOK) == u64::from(hooks::IN_XSAVEC);
+        let mut behind = *regs;
+        let way = if is_in_hook {
+            let is_kept = !is_entry || rip >= hooks::XSAVEC_KEPT_FROM;
+            behind.rip = if is_kept { area.get(state::DONE) } else { regs.rcx };
+            if is_kept {
+                let slots = (1..).map(|slot| self.memory.read_u64(Addr(hooks::SCRATCH_BASE - 8 * slot)).ok());
+                for (number, kept) in hooks::XSAVEC_KEPT.into_iter().zip(slots) {
+                    *behind.general_mut(number.into())? = kept?;
+                }
+                let flags = hooks::SCRATCH_BASE - 8 * (hooks::XSAVEC_KEPT.len() as u64 + 1);
+                behind.eflags = self.memory.read_u64(Addr(flags)).ok()?;
+            }
+            if rip != hooks::XSAVEC {
+                behind.rsp = area.get(state::RSP);
+            }
+            behind.rcx = area.get(state::SAVED_RCX);
+            place(behind.ip())?.0
+        } else {
+            let (way, patch) = place(regs.ip())?;
+            let done = patch.trampoline.done;
+            // Behind the instruction itself, rcx is kept and used for the way.
+            let first = way + (done - patch.trampoline.traced);
+            if !(first.0..done).contains(&rip) {
+                return None;
+            }
+            behind.rip = done;
+            if rip != first.0 {
+                behind.rcx = area.get(state::SAVED_RCX);
+            }
+            way
+        };
+        let code = self.memory.read_upto(way, 15);
+        let it = Decoder::with_ip(64, &code, way.0, DecoderOptions::NONE).decode();
+        let written = it.virtual_address(0, 0, |register, _, _| {
+            let is_general = register.is_gpr64();
+            Some(if is_general { behind.general()[register.number()] } else { 0 })
+        });
+        Some((behind, Addr(written?)))
     }
 
     /// Puts something that faults in the place of the instruction. False: it is not there.

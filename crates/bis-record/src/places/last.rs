@@ -13,7 +13,7 @@ use bis_trace::{
     event::{EventKind, RangeSum, TaskEnd},
     types::{Addr, Registers, Signal, Tid},
 };
-use bis_tracee::{TraceeError, maps, place};
+use bis_tracee::{TraceeError, maps, place, xsave};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
 use crate::{domain::Domain, error::Result, events::Recorder, process::Process};
@@ -135,7 +135,17 @@ impl Domain {
             None => match self.stopped(tid)?.regs() {
                 // It has gone without the stop of its end: there is nobody left to ask.
                 Err(TraceeError::Died(dead)) if dead == tid => return Ok(()),
-                regs => regs?,
+                Ok(regs) => match self.behind_xsavec(&regs) {
+                    Some((behind, area)) => {
+                        let stopped = self.stopped(tid)?;
+                        stopped.set_regs(&behind)?;
+                        let xstate = stopped.xstate()?;
+                        xsave::fill_in(&self.memory, area, &xstate)?;
+                        behind
+                    }
+                    None => regs,
+                },
+                Err(error) => return Err(error.into()),
             },
         };
         let is_left =

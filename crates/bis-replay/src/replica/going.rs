@@ -148,6 +148,7 @@ impl Replica<'_> {
             let is_own = !matches!(event.kind, EventKind::Token { .. } | EventKind::End);
             self.cursor.done = (event.seq, if is_own { event.tid } else { self.cursor.done.1 });
             self.cursor.elapsed_ms += event.lapse.ms();
+            self.cursor.recorded.done(&event);
             self.begin_count();
             if limit.each_event || limit.step {
                 return Ok(Stop::Event(event.seq));
@@ -167,16 +168,18 @@ impl Replica<'_> {
     }
 
     /// What the search has come to that is underway, and what the task's way took when it was recorded; none:
-    /// no pause is looked for.
+    /// no pause is looked for, or the trace does not say times.
     pub(crate) fn search(&mut self) -> Result<Option<(Progress, Duration)>, Halt> {
-        let Some((_, ours)) = self.next_task()? else { return Ok(None) };
+        let Some((_, ours)) = self.next_task()?.filter(|_| self.world.trace.says_times()) else {
+            return Ok(None);
+        };
         let Some(underway) = &self.cursor.underway else { return Ok(None) };
         let Stage::Going(going) = &underway.stage else { return Ok(None) };
         let Search::State { stops, .. } = going.search else { return Ok(None) };
         let event = &underway.event;
         let ran = task::cpu_time(ours).unwrap_or_default();
         let progress = Progress { pause: event.seq, stops, ran };
-        Ok(Some((progress, Duration::from_millis(event.lapse.ms()))))
+        Ok(Some((progress, self.cursor.recorded.to(event))))
     }
 
     /// The pause that is looked for will not be found.

@@ -1,6 +1,9 @@
 //! Single steps of a task, and all steps in a range of instructions.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeSet, VecDeque},
+    mem,
+};
 
 use bis_replay::{Limit, Stop};
 use bis_trace::types::{Addr, Signal, Tid};
@@ -17,7 +20,7 @@ use super::super::{
 impl Session<'_> {
     /// Lets a task execute one instruction, or as many as lie in this range. None: no task of this id.
     pub fn step(&mut self, tid: Tid, range: Option<(Addr, Addr)>) -> Report {
-        match self.told_next.take() {
+        match self.told_next.pop_front() {
             Some(report) => self.tell_now(report),
             None => self.moving(|session| session.step_range(tid, range)),
         }
@@ -36,16 +39,17 @@ impl Session<'_> {
                 )
         };
         // Asked again for the step that was not made.
-        let put_off = self.told_next.take_if(|report| is_others(report));
+        let is_again = self.told_next.iter().all(is_others);
+        let mut put_off = if is_again { mem::take(&mut self.told_next) } else { VecDeque::new() };
         self.passed_of_others = Some((tid, passed));
-        let report = self.step(tid, range);
+        let mut report = self.step(tid, range);
         self.passed_of_others = None;
         if is_others(&report) {
             self.tid = tid;
-            self.told_next = Some(report);
-            return Report { tid, why: Why::Step };
+            put_off.push_back(mem::replace(&mut report, Report { tid, why: Why::Step }));
         }
-        self.told_next = self.told_next.take().or(put_off);
+        put_off.append(&mut self.told_next);
+        self.told_next = put_off;
         report
     }
 

@@ -147,7 +147,7 @@ impl Session<'_> {
         self.live = self.travel(&position)?;
         self.position = position;
         let tid = self.live.replica.done().1;
-        self.told_next = call.map(|nr| Report { tid, why: Why::Call { nr, is_entry: false } });
+        self.told_next.extend(call.map(|nr| Report { tid, why: Why::Call { nr, is_entry: false } }));
         let path = self.executable_of(entry.domain).unwrap_or_default();
         Ok(Report { tid, why: Why::Exec(path) })
     }
