@@ -36,7 +36,7 @@ use bis_tracee::{
 use crate::{
     calls::{Held, left_out::StandIn},
     chaos::Hold,
-    places::spin::Spin,
+    places::{rounds::Rounds, spin::Spin},
     slow::PageHashes,
     space::Place,
 };
@@ -371,6 +371,8 @@ pub struct Task {
     pub is_skipped: bool,
     /// Whether it only waits for others when it computes.
     pub spin: Spin,
+    /// What the loops write in which it was stopped.
+    pub rounds: Rounds,
 }
 
 impl Task {
@@ -419,6 +421,7 @@ impl Task {
             passed: None,
             is_skipped: false,
             spin: Spin::default(),
+            rounds: Rounds::default(),
         }
     }
 }

@@ -22,6 +22,7 @@ use bis_tracee::{
     maps, place,
     remote::Remote,
     siginfo::SigInfo,
+    ticks::RESUME_FLAG,
 };
 
 use crate::{
@@ -34,10 +35,6 @@ const WORD: u64 = 8;
 
 /// How many stops cost about as much as it does to put a jump into the text and to take it away.
 const STOPS_OF_A_JUMP: u64 = 32;
-
-/// The flag that keeps a debug register from stopping the task where it stands (Intel SDM volume 3,
-/// 18.3.1.1).
-const RESUME: u64 = 0x1_0000;
 
 /// A breakpoint at the place that is looked for.
 #[derive(Clone, Debug)]
@@ -175,9 +172,9 @@ impl Seek {
         let regs = task.regs()?;
         // What a search before has left of the flag goes, too: a hypervisor that executes an instruction for
         // the task (cpuid) may leave it set behind that, where this place may be.
-        let flag = if regs.rip == pause.regs.rip && was_checked { RESUME } else { 0 };
-        if regs.eflags & RESUME != flag {
-            task.set_regs(&Registers { eflags: regs.eflags & !RESUME | flag, ..regs })?;
+        let flag = if regs.rip == pause.regs.rip && was_checked { RESUME_FLAG } else { 0 };
+        if regs.eflags & RESUME_FLAG != flag {
+            task.set_regs(&Registers { eflags: regs.eflags & !RESUME_FLAG | flag, ..regs })?;
         }
         task.own_watches = vec![Watch::execute(pause.regs.ip())];
         task.breakpoint = Some(Breakpoint::Register(pause.regs.rip));

@@ -16,7 +16,7 @@ use bis_tracee::{
     place,
     siginfo::SigInfo,
     sys,
-    ticks::{TRAP_FLAG, TickSource, Ticks},
+    ticks::{RESUME_FLAG, TRAP_FLAG, TickSource, Ticks},
 };
 use bytes::Bytes;
 
@@ -25,9 +25,6 @@ use crate::divergence::{Brief, call_name};
 
 /// Events of a task that are kept for a report.
 const RECENT_MAX: usize = 5;
-
-/// The resume flag of eflags. Like the trap flag, it belongs to whoever traces.
-pub(crate) const RESUME_FLAG: u64 = 0x1_0000;
 
 /// A task of a replica: always stopped while nobody runs it.
 #[derive(Debug)]

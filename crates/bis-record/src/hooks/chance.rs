@@ -88,7 +88,7 @@ impl Process {
 
     /// A task stands in the hook behind an `xsavec`, or on the way there: the program's registers behind that
     /// instruction, to which it would come, and the area that this has written. None: it is somewhere else.
-    /// (Where it was killed there, nothing else says how far it has come; what other hooks do is in their log.)
+    /// (Where it was killed there, nothing else says how far it has come; other hooks' log says it.)
     pub fn behind_xsavec(&self, regs: &Registers) -> Option<(Registers, Addr)> {
         let (area, rip) = (&self.hooks.as_ref()?.area, regs.rip);
         let place = |at: Addr| {

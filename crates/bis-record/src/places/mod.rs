@@ -7,6 +7,7 @@ mod last;
 mod nearby;
 mod pause;
 mod reasons;
+pub mod rounds;
 pub mod spin;
 mod steps;
 pub mod surroundings;

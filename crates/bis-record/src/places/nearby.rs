@@ -63,6 +63,16 @@ pub fn look_around(
     held
 }
 
+/// What those of these ranges hold that say something of the place.
+pub fn read_worth(
+    memory: &Memory,
+    regs: &Registers,
+    ranges: Vec<(Addr, u64)>,
+    is_shown: impl Fn(&Range<Addr>) -> bool,
+) -> Vec<MemWrite> {
+    place::read(memory, &worth_reading(ranges, regs, is_shown))
+}
+
 /// Those of these ranges that say something, and will say it in replay: not our own memory. A number of the
 /// program's may look like an address there.
 fn worth_reading(

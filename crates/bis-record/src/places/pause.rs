@@ -31,7 +31,7 @@ use bis_tracee::{
 use iced_x86::{Decoder, DecoderOptions, OpKind};
 
 use super::{
-    nearby::look_around,
+    nearby::{look_around, read_worth},
     surroundings::{Surroundings, saved_masks, saved_states, stacks_within},
 };
 use crate::{
@@ -163,6 +163,9 @@ impl Domain {
         }
         if !self.has_computed_since_look(tid)? {
             return Ok(false);
+        }
+        if self.learn_round(tid)? == Step::Elsewhere {
+            return Ok(true);
         }
         self.looked_at = None;
         let Some(span) = self.find_span(tid)? else { return Ok(true) };
@@ -350,8 +353,12 @@ impl Domain {
         let count = if self.space.is_dense() { None } else { self.ticks(tid)? };
         // What has changed comes first: it is what differs. Where there is a number, few places are left to
         // tell apart.
-        let mut held = if count.is_none() { self.look_wide(tid)? } else { Vec::new() };
-        held.extend(look_around(&self.memory, &regs, |range| self.space.is_shown_of_file(tid, range)));
+        let is_shown = |range: &Range<Addr>| self.space.is_shown_of_file(tid, range);
+        let words = self.tasks.get(&tid).map_or(Vec::new(), |task| task.rounds.words(regs.ip()));
+        let mut held = read_worth(&self.memory, &regs, words, is_shown);
+        held.extend(if count.is_none() { self.look_wide(tid)? } else { Vec::new() });
+        let is_shown = |range: &Range<Addr>| self.space.is_shown_of_file(tid, range);
+        held.extend(look_around(&self.memory, &regs, is_shown));
         let pieces = held.iter().map(|piece| (piece.addr, piece.data.len() as u64));
         let ranges: Vec<(Addr, u64)> = pieces.chain([(regs.sp(), STACK_LEN)]).collect();
         let mappings = maps::read(tid)?;

@@ -16,7 +16,7 @@ use bis_trace::{
     event::Pause,
     types::{Addr, Registers},
 };
-use bis_tracee::ticks;
+use bis_tracee::ticks::{self, RESUME_FLAG};
 
 use super::Gone;
 use crate::{
@@ -24,7 +24,7 @@ use crate::{
     host::Host,
     repeated::Repeated,
     replica::{Limit, Replica, Stop, Who},
-    task::{Found, Place, RESUME_FLAG, Run, Task},
+    task::{Found, Place, Run, Task},
 };
 
 /// Such an instruction that a task is about to make rounds of.

@@ -7,10 +7,10 @@ use bis_tracee::{
     debug::Triggered,
     siginfo::SigInfo,
     task,
-    ticks::{self, Stop},
+    ticks::{self, RESUME_FLAG, Stop},
 };
 
-use super::{Breakpoint, Found, Interrupt, Place, RESUME_FLAG, Run, TRAP_FLAG, Task};
+use super::{Breakpoint, Found, Interrupt, Place, Run, TRAP_FLAG, Task};
 use crate::traps::Traps;
 
 /// `int $0x80`.

@@ -45,6 +45,10 @@ pub use instruction::LEN_MAX as INSTRUCTION_LEN_MAX;
 /// The flag by which the processor is told to step (TF of eflags).
 pub const TRAP_FLAG: u64 = 0x100;
 
+/// The flag by which the processor goes past a breakpoint in front of an instruction (RF of eflags); set
+/// where one has stopped the task. Like the trap flag, it belongs to whoever traces.
+pub const RESUME_FLAG: u64 = 0x1_0000;
+
 /// Do these bytes begin with `pushf` or `popf`? Under a single step, those see or leave the flag by which the
 /// processor is told to step.
 pub fn is_of_flags(code: &[u8]) -> bool {

@@ -3,7 +3,6 @@
 use std::{ops::Range, time::Instant};
 
 use bis_agent::hooks::state;
-use bis_rewrite::{Pointers, Touch, touches};
 use bis_trace::types::{Addr, Registers, Tid};
 use bis_tracee::task;
 
@@ -21,9 +20,6 @@ const ELSEWHERE_MAX: u32 = 16;
 
 /// A task that did not spin is stepped again after this many slices at most.
 const SKIPS_MAX: u32 = 15;
-
-/// How far below the stack pointer calls in a loop may write.
-const CALLS_LEN: u64 = 4096;
 
 impl Domain {
     /// The task has been stopped in the middle of computation: does it spin? [`Step::Elsewhere`]: something
@@ -138,20 +134,8 @@ impl Domain {
 impl Process {
     /// The task before it executes an instruction, and what of memory that may change for good.
     fn moment(&self, regs: &Registers) -> (Moment, Vec<Range<Addr>>) {
-        let mut moment = moment_of(regs);
-        // A count of the dense text changes nothing of the program's.
-        if self.space.dense_place(regs.ip()).is_some() {
-            return (moment, Vec::new());
-        }
-        let (rip, general) = (regs.rip, regs.general());
-        let pointers = Pointers { rip, general, fs_base: regs.fs_base, gs_base: regs.gs_base };
-        let touched = touches(&self.memory.read_upto(Addr(rip), 15), &pointers);
-        let calls = regs.sp().saturating_sub(CALLS_LEN)..regs.sp();
-        let (writes, reads): (Vec<Touch>, Vec<Touch>) = touched.into_iter().partition(|touch| touch.is_write);
-        let range = |touch: Touch| Addr::range(touch.range);
-        let lasts = |touch: &Touch| !calls.contains(&Addr(touch.range.start));
-        moment.reads = reads.into_iter().map(range).collect();
-        (moment, writes.into_iter().filter(lasts).map(range).collect())
+        let (reads, writes) = self.touched(regs);
+        (Moment { reads, ..moment_of(regs) }, writes)
     }
 }
 

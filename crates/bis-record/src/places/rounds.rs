@@ -1,0 +1,153 @@
+//! Loops in which a task is stopped: what they write, round by round.
+//!
+//! A task may come to a place again and again with the same registers, and count somewhere in memory to which
+//! nothing leads that is looked at (an interpreter's loop counts down in its function's data until that is
+//! compiled). Such rounds are told apart by what they write. So a task that is to have its place by its state
+//! goes on until it comes to where it is again. If it soon does, and its registers are the same, it is led
+//! through a round by single steps, which say what it writes. That is kept with the place.
+
+//!
+//! This file holds what is known of such loops; `looking.rs` takes the steps.
+
+mod looking;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
+
+use bis_trace::types::Addr;
+
+/// How much of what a round writes is kept: so many words.
+const WORDS_MAX: usize = 64;
+const WORD: u64 = 8;
+
+/// How often a task is led on between two events.
+const TRIES_MAX: u32 = 3;
+
+/// How many loops are known of a task.
+const ROUNDS_MAX: usize = 4;
+
+/// What is known of a task's loops, the latest last.
+#[derive(Debug, Default)]
+pub struct Rounds {
+    known: Vec<Round>,
+    /// The number of the domain's events when the task was last led on to see whether it comes round, and how
+    /// often it has been since then.
+    tried: (u64, u32),
+}
+
+/// A loop whose rounds agree in all registers.
+#[derive(Debug)]
+struct Round {
+    /// The addresses of its instructions.
+    places: BTreeSet<Addr>,
+    /// What it writes: whole words, and what they were when they were looked at last.
+    words: Vec<(Addr, u64)>,
+}
+
+impl Round {
+    /// Other words than before? They may have moved since (a collector has gone over them).
+    fn has_changed(&mut self, read: impl Fn(Addr) -> Option<u64>) -> bool {
+        let mut is_other = false;
+        for (addr, word) in &mut self.words {
+            if let Some(now) = read(*addr).filter(|now| now != word) {
+                (*word, is_other) = (now, true);
+            }
+        }
+        is_other
+    }
+}
+
+impl Rounds {
+    /// Is the task to be led on, with so many events behind the domain? Where it does not come round, it may
+    /// have been in front of its loop.
+    fn tries(&mut self, events: u64) -> bool {
+        let (at, count) = self.tried;
+        self.tried = (events, if at == events { count + 1 } else { 1 });
+        self.tried.1 <= TRIES_MAX
+    }
+
+    fn at(&mut self, place: Addr) -> Option<&mut Round> {
+        self.known.iter_mut().rev().find(|round| round.places.contains(&place))
+    }
+
+    fn learn(&mut self, round: Round) {
+        self.known.retain(|known| known.places.is_disjoint(&round.places));
+        if self.known.len() == ROUNDS_MAX {
+            self.known.remove(0);
+        }
+        self.known.push(round);
+    }
+
+    /// What the loop writes that has an instruction here: words, as (address, length).
+    pub fn words(&self, place: Addr) -> Vec<(Addr, u64)> {
+        let round = self.known.iter().rev().find(|round| round.places.contains(&place));
+        round.map_or(Vec::new(), |round| round.words.iter().map(|(addr, _)| (*addr, WORD)).collect())
+    }
+}
+
+/// The words that these bytes lie in.
+fn words_of(range: &Range<Addr>) -> impl Iterator<Item = Addr> {
+    Addr::steps(Addr(range.start.0 & !(WORD - 1))..range.end, WORD as usize)
+}
+
+/// What is kept of the words that a round has written, and of what they were `before`: those that have
+/// changed come first.
+fn kept(before: &BTreeMap<Addr, u64>, read: impl Fn(Addr) -> Option<u64>) -> Vec<(Addr, u64)> {
+    let now = before.iter().filter_map(|(addr, was)| Some((*was, (*addr, read(*addr)?))));
+    let (changed, same): (Vec<_>, Vec<_>) = now.partition(|(was, (_, now))| was != now);
+    changed.into_iter().chain(same).map(|(_, word)| word).take(WORDS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(places: &[u64], words: &[(u64, u64)]) -> Round {
+        let words = words.iter().map(|(addr, word)| (Addr(*addr), *word)).collect();
+        Round { places: places.iter().copied().map(Addr).collect(), words }
+    }
+
+    #[test]
+    fn a_loop_is_known_by_any_of_its_instructions_and_the_latest_counts() {
+        let mut rounds = Rounds::default();
+        rounds.learn(round(&[0x10, 0x14], &[(0x1000, 1)]));
+        rounds.learn(round(&[0x20], &[(0x2000, 1)]));
+        assert_eq!(rounds.words(Addr(0x14)), [(Addr(0x1000), 8)]);
+        assert_eq!(rounds.words(Addr(0x18)), []);
+        rounds.learn(round(&[0x14, 0x18], &[(0x3000, 1)]));
+        assert_eq!(rounds.words(Addr(0x14)), [(Addr(0x3000), 8)]);
+        assert_eq!(rounds.words(Addr(0x10)), [], "it is another one now");
+        for at in 0..ROUNDS_MAX as u64 {
+            rounds.learn(round(&[0x100 + at], &[]));
+        }
+        assert!(rounds.at(Addr(0x20)).is_none());
+    }
+
+    #[test]
+    fn a_loop_whose_words_stay_as_they_were_is_looked_at_again() {
+        let mut known = round(&[0x10], &[(0x1000, 1), (0x1008, 2)]);
+        assert!(!known.has_changed(|addr| Some(if addr == Addr(0x1000) { 1 } else { 2 })));
+        assert!(!known.has_changed(|_| None));
+        assert!(known.has_changed(|addr| Some(if addr == Addr(0x1000) { 7 } else { 2 })));
+        assert!(!known.has_changed(|addr| Some(if addr == Addr(0x1000) { 7 } else { 2 })));
+    }
+
+    #[test]
+    fn a_task_is_led_on_a_few_times_between_two_events() {
+        let mut rounds = Rounds::default();
+        for events in [0, 7] {
+            assert_eq!([(); 5].map(|()| rounds.tries(events)), [true, true, true, false, false]);
+        }
+    }
+
+    #[test]
+    fn what_changes_in_a_round_is_kept_first() {
+        let words: Vec<u64> = words_of(&(Addr(0x1003)..Addr(0x1011))).map(|addr| addr.0).collect();
+        assert_eq!(words, [0x1000, 0x1008, 0x1010]);
+        let before: BTreeMap<Addr, u64> = (0..100).map(|n| (Addr(0x1000 + 8 * n), 0)).collect();
+        let kept = kept(&before, |addr| Some(u64::from(addr == Addr(0x1200))));
+        assert_eq!((kept.len(), kept[0], kept[1]), (WORDS_MAX, (Addr(0x1200), 1), (Addr(0x1000), 0)));
+    }
+}
