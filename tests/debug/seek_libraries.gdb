@@ -10,7 +10,10 @@ break puts
 #> Breakpoint 1 at
 seek start
 info sharedlibrary
-#> No shared libraries
+#> ~ Yes.*ld-linux
+#> ! libc
+bt
+#> ~ #0 .* from .*ld-linux
 run 999999
 #> bis: this process is recorded from event
 info threads

@@ -238,9 +238,13 @@ class BisWatched:
 
 def bis_reads_libraries():
     """A jump has led to where other libraries are mapped: gdb reads them anew."""
-    if gdb.selected_thread() is None or not bis_monitor("libraries").startswith("others"):
+    there = "same" if gdb.selected_thread() is None else bis_monitor("libraries").strip()
+    if there == "same":
         return False
-    gdb.execute("nosharedlibrary", to_string=True)
+    # gdb keeps those of the same name. And where the dynamic linker is before its list has anything, gdb knows from the begin of the
+    # session, until it has to forget all.
+    if there == "moved":
+        gdb.execute("nosharedlibrary", to_string=True)
     gdb.execute("sharedlibrary", to_string=True)
     return True
 

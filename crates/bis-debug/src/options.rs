@@ -14,7 +14,7 @@ use bis_trace::{
     types::DomainId,
 };
 
-use crate::session::{place::NoPlace, source::LiveProgram};
+use crate::session::{place::Position, source::LiveProgram};
 
 /// Where a session begins.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,7 +24,7 @@ pub enum Begin {
     /// At this event, in whatever process it is.
     Event(u64),
     /// At a place as `when` prints it.
-    Place(String),
+    Place(Position),
     /// At the end of the process.
     End,
     /// Where the replay does something else than what was recorded.
@@ -100,8 +100,6 @@ pub enum DebugError {
         "failed to go to the divergence: this time the replay of that process went on to its end without one"
     )]
     NoDivergence,
-    #[error(transparent)]
-    NoPlace(#[from] NoPlace),
     #[error(transparent)]
     Replay(#[from] ReplayError),
     /// The trace ends before the process begins.

@@ -427,7 +427,7 @@ impl<'t> Served<'t> {
                 self.whose(None).map(|tid| self.session.siginfo(tid))
             }
             Object::OsData => self.os_data(&transfer.annex),
-            Object::LibrariesSvr4 => self.libraries_xml(&transfer.annex),
+            Object::LibrariesSvr4 => self.list_libraries(&transfer.annex),
             _ => return reply::empty(),
         };
         match object {

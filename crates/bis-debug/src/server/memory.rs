@@ -1,8 +1,10 @@
 //! What a server remembers for its client: places that it has been at, and those that the user keeps.
 
+use std::collections::BTreeMap;
+
 use bis_trace::types::DomainId;
 
-use crate::session::place::Position;
+use crate::session::{libraries::Libraries, place::Position};
 
 /// See the module's text.
 #[derive(Debug, Default)]
@@ -20,13 +22,35 @@ pub(super) struct Memory {
     pub target: Option<Target>,
     /// Where the program went by itself after a `vRun`: the resume that follows is for nothing.
     pub has_just_run: bool,
-    /// The libraries where the last jump has led are others than where it began.
-    pub has_other_libraries: bool,
+    /// What the client has been told of libraries: where each is, by its path. It keeps those of the same name
+    /// as they are.
+    pub told_libraries: BTreeMap<String, u64>,
+    /// The libraries where the last jump has led.
+    pub listed: Listed,
     /// A step back has led over an exec. gdb, where nothing catches that, goes on backwards by itself, and
     /// not by a step.
     pub has_crossed_exec: bool,
     /// The client speaks of another process now.
     pub is_elsewhere: bool,
+}
+
+impl Memory {
+    /// Is any of these elsewhere than the client has been told?
+    pub fn has_moved(&self, libraries: &Libraries) -> bool {
+        let told = &self.told_libraries;
+        libraries.libraries.iter().any(|it| told.get(&it.path).is_some_and(|bias| *bias != it.bias))
+    }
+}
+
+/// The libraries at one place, as somebody sees them who comes from another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Listed {
+    #[default]
+    Same,
+    /// Others, but for some that are where they were.
+    Others,
+    /// One of the same name is somewhere else.
+    Moved,
 }
 
 /// A place, and the domain whose it is.

@@ -7,7 +7,7 @@ use std::{fmt::Write as _, str::FromStr, time::Duration};
 use bis_trace::types::{Addr, EventSeq, Tid};
 
 use super::{
-    memory::{Memory, Spot, Target},
+    memory::{Listed, Memory, Spot, Target},
     processes::Entrance,
     served::Served,
 };
@@ -68,10 +68,15 @@ impl<'t> Served<'t> {
             ["written", rest @ ..] => self.written_like(rest.first().unwrap_or(&"")),
             ["say", text] => self.say(text, thread),
             ["prompt"] => Ok(self.at_prompt()),
-            ["libraries"] => {
-                let others = std::mem::take(&mut self.memory.has_other_libraries);
-                Ok(if others { "others\n" } else { "same\n" }.into())
+            ["libraries"] => Ok(match std::mem::take(&mut self.memory.listed) {
+                Listed::Same => "same\n",
+                Listed::Others => "others\n",
+                Listed::Moved => {
+                    self.memory.told_libraries.clear();
+                    "moved\n"
+                }
             }
+            .into()),
             ["checkpoint", note @ ..] => Ok(self.keep(&note.join(" "))),
             ["delete", "checkpoint", number] | ["discard", number] => self.forget(number),
             ["checkpoint-interval", words @ ..] => self.set_interval(words),
@@ -241,7 +246,7 @@ impl<'t> Served<'t> {
         }
         self.memory.has_crossed_exec = false;
         let target = self.memory.target.take()?;
-        let before = self.libraries_xml("");
+        let before = self.libraries("");
         self.session.end_diversion();
         self.session.is_behind();
         if let Err(why) = self.enter(target.spot.domain) {
@@ -258,7 +263,14 @@ impl<'t> Served<'t> {
                 Report { tid: self.session.tid(), why: Why::Arrived }
             }
         };
-        self.memory.has_other_libraries = self.libraries_xml("") != before;
+        let now = self.libraries("");
+        self.memory.listed = if now == before {
+            Listed::Same
+        } else if now.is_some_and(|now| self.memory.has_moved(&now)) {
+            Listed::Moved
+        } else {
+            Listed::Others
+        };
         Some(self.tell(report))
     }
 

@@ -5,7 +5,10 @@ use bis_trace::event::DomainEntry;
 use super::served::Served;
 use crate::{
     protocol::reply::{OsTable, ThreadEntry, libraries_svr4_xml, os_data_xml, threads_xml},
-    session::{libraries::Part, processes},
+    session::{
+        libraries::{Libraries, Part},
+        processes,
+    },
 };
 
 impl Served<'_> {
@@ -22,7 +25,14 @@ impl Served<'_> {
     }
 
     /// What the dynamic linker has loaded. Without an answer, a client reads the list by itself.
-    pub(super) fn libraries_xml(&self, annex: &str) -> Option<Vec<u8>> {
+    pub(super) fn list_libraries(&mut self, annex: &str) -> Option<Vec<u8>> {
+        let found = self.libraries(annex)?;
+        let told = found.libraries.iter().map(|library| (library.path.clone(), library.bias));
+        self.memory.told_libraries.extend(told);
+        Some(libraries_svr4_xml(found.main, &found.libraries).into_bytes())
+    }
+
+    pub(super) fn libraries(&self, annex: &str) -> Option<Libraries> {
         let mut part = Part::default();
         for (key, value) in annex.split(';').filter_map(|pair| pair.split_once('=')) {
             let value = u64::from_str_radix(value, 16).ok()?;
@@ -33,8 +43,7 @@ impl Served<'_> {
                 _ => {}
             }
         }
-        let found = self.session.libraries(part, self.files.of_trace())?;
-        Some(libraries_svr4_xml(found.main, &found.libraries).into_bytes())
+        self.session.libraries(part, self.files.of_trace())
     }
 
     /// What `info os` shows: the recorded processes, and the threads of the one that is looked at.

@@ -175,10 +175,7 @@ impl<'t> Session<'t> {
                 }
                 self.seek(&Position::at(EventSeq(*event))).map_err(trouble)?;
             }
-            Begin::Place(text) => {
-                let position: Position = text.parse().map_err(DebugError::NoPlace)?;
-                self.seek(&position).map_err(trouble)?;
-            }
+            Begin::Place(position) => self.seek(position).map(drop).map_err(trouble)?,
             Begin::End => self.tid = self.run_to_end().map_err(trouble)?.tid,
             Begin::Divergence => {
                 self.tid = self.run_to_end().map_err(trouble)?.tid;

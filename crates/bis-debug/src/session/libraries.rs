@@ -32,7 +32,7 @@ pub struct Part {
 }
 
 /// What the dynamic linker has loaded.
-#[derive(Debug, Default)]
+#[derive(PartialEq, Eq, Debug, Default)]
 pub struct Libraries {
     /// The entry of the program itself, which is not among the libraries.
     pub main: Option<u64>,

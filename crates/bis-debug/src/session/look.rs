@@ -2,6 +2,7 @@
 
 use std::fs::File;
 
+use bis_replay::ours::Believed;
 use bis_trace::{
     event::{Base, EventKind, FileEntry, Meta},
     types::{Addr, DomainId, EventSeq, Registers, Signal, Tid},
@@ -223,13 +224,24 @@ impl Session<'_> {
         self.shown().maps().unwrap_or_default().into_iter().filter(is_own).collect()
     }
 
+    /// What the program believes is there, where something else is mapped for it.
+    fn believed(&self, mapping: &Mapping) -> Option<Believed> {
+        let is_there =
+            |believed: &Believed| believed.range.start < mapping.end && mapping.start < believed.range.end;
+        self.shown().text().and_then(|text| text.believed().find(is_there))
+    }
+
+    /// From where on a mapping shows its file, for the program.
+    fn offset(&self, mapping: &Mapping) -> u64 {
+        let believed = self.believed(mapping).filter(|believed| believed.range.start <= mapping.start);
+        believed.map_or(mapping.offset, |believed| {
+            believed.offset.saturating_add(mapping.start - believed.range.start)
+        })
+    }
+
     /// The kept file that a mapping shows.
     pub(super) fn kept(&self, mapping: &Mapping) -> Option<&FileEntry> {
-        let believed = self.shown().text().and_then(|text| {
-            text.believed()
-                .find(|believed| believed.range.start < mapping.end && mapping.start < believed.range.end)
-        });
-        if let Some(believed) = believed {
+        if let Some(believed) = self.believed(mapping) {
             return self.world.trace().file(believed.file).ok();
         }
         let shown = mapping.name.rsplit(|byte| *byte == b'/').next()?;
@@ -312,7 +324,7 @@ impl Session<'_> {
             bit(1, 'r'),
             bit(2, 'w'),
             bit(4, 'x'),
-            mapping.offset
+            self.offset(mapping)
         );
         [format!("{head:<73}").as_bytes(), name, b"\n"].concat()
     }

@@ -5,6 +5,7 @@ mod trace_at;
 
 use std::{ffi::OsString, path::PathBuf};
 
+use bis_debug::session::place::{NoPlace, Position};
 use clap::{ArgAction, ArgGroup, Args};
 
 use super::{TraceArg, size};
@@ -182,7 +183,7 @@ impl ProcessArg {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum GotoArg {
     Event(u64),
-    Place(String),
+    Place(Position),
     End,
 }
 
@@ -191,7 +192,10 @@ impl GotoArg {
         match text {
             "" => Err("give an event's number, a place, or end".into()),
             "end" => Ok(GotoArg::End),
-            _ => Ok(text.parse().map_or_else(|_| GotoArg::Place(text.into()), GotoArg::Event)),
+            _ => match text.parse() {
+                Ok(event) => Ok(GotoArg::Event(event)),
+                Err(_) => text.parse().map(GotoArg::Place).map_err(|error: NoPlace| error.to_string()),
+            },
         }
     }
 }
@@ -256,6 +260,8 @@ mod tests {
             &["-p", "0"],
             &["-p", ""],
             &["-f", "0"],
+            &["-g", "foo"],
+            &["-g", "12+"],
             &["-f", "1", "-p", "1"],
             &["-e", "-g", "5"],
             &["-a", "-s", "0"],
