@@ -22,8 +22,8 @@ pub(super) struct Memory {
     pub target: Option<Target>,
     /// Where the program went by itself after a `vRun`: the resume that follows is for nothing.
     pub has_just_run: bool,
-    /// What the client has been told of libraries: where each is, by its path. It keeps those of the same name
-    /// as they are.
+    /// What the client has been told of libraries: where each is, by its path. It keeps those of the same
+    /// name as they are.
     pub told_libraries: BTreeMap<String, u64>,
     /// The libraries where the last jump has led.
     pub listed: Listed,

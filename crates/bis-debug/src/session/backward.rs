@@ -122,7 +122,7 @@ impl<'t> Session<'t> {
     /// What lies between two marks in a computation was cut into pieces before.
     fn patience(&self, from: &Mark<'_>, end: &Position) -> Patience {
         let is_piece = from.position.event == end.event && self.history.is_stride(end);
-        if is_piece { Patience::FewHits } else { Patience::Short }
+        if is_piece { Patience::Few } else { Patience::Short }
     }
 
     /// The stretches between the marks of an image, from this position back.

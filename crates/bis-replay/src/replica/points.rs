@@ -220,7 +220,9 @@ impl Replica<'_> {
     /// # Errors
     /// Where the process is gone.
     pub fn leave_counts(&mut self) -> Result<(), Halt> {
-        if self.traps.counted().is_empty() {
+        let is_inside = |rip: Addr| self.traps.counted().iter().any(|counted| counted.has(rip));
+        let mut stopped = self.tasks.values().filter(|task| task.stopped.is_some());
+        if !stopped.any(|task| task.regs().is_ok_and(|regs| is_inside(regs.ip()))) {
             return Ok(());
         }
         self.traps.disarm(&self.space.memory)?;

@@ -29,6 +29,10 @@ use crate::protocol::command::PointKind;
 /// More than this is not looked at one by one before shorter ways are tried.
 const HITS_MAX: u64 = 200;
 
+/// So often it is looked in vain whether a watchpoint's condition holds, before the last part of the way is
+/// looked at first.
+const LOOKS_MAX: u64 = 2_000;
+
 /// So many hits of a search are kept.
 const HITS_KEPT: usize = 1024;
 
@@ -49,8 +53,9 @@ struct Search<'e> {
     found: Vec<Hit>,
     /// How often watches have triggered since the last event, or since the search's begin.
     triggers: u64,
-    /// How much was found.
+    /// How much was found, and how often what had happened was nothing.
     hits: u64,
+    looks: u64,
     /// A checkpoint is due, and waits for an event.
     is_due: bool,
 }
@@ -60,6 +65,15 @@ impl Search<'_> {
     fn is_too_long(&self, live: &Live<'_>) -> bool {
         let is_long = live.replica.done().0 == self.way.from.event;
         self.is_due && is_long && matches!(self.patience, Patience::Short)
+    }
+
+    /// Has so much happened that the search is to be given up?
+    fn is_too_much(&self) -> bool {
+        match self.patience {
+            Patience::Endless => false,
+            Patience::FewHits => self.hits > HITS_MAX,
+            Patience::Few | Patience::Short => self.hits > HITS_MAX || self.looks > LOOKS_MAX,
+        }
     }
 
     /// From where the end is near on, the arrivals by which it is named are asked for.
@@ -126,6 +140,7 @@ impl<'t> Session<'t> {
             found: at_begin.into_iter().collect(),
             triggers: 0,
             hits: 0,
+            looks: 0,
             is_due: false,
         })
     }
@@ -169,7 +184,7 @@ impl<'t> Session<'t> {
             if is_end {
                 return Ok(None);
             }
-            if search.hits > HITS_MAX && !matches!(search.patience, Patience::Endless) {
+            if search.is_too_much() {
                 let tid = live.replica.next_event()?.map_or(Tid(0), |event| event.tid);
                 let addr = live.replica.registers(tid).map_or(0, |registers| registers.rip);
                 return Ok(Some(Found::TooMuch(addr)));
@@ -209,6 +224,7 @@ impl<'t> Session<'t> {
         stop: Stop,
         told: Option<Told>,
     ) -> Result<(), Trouble> {
+        let is_watched = matches!(stop, Stop::Watched(..));
         let hit = match stop {
             Stop::Event(seq) => {
                 search.triggers = 0;
@@ -219,7 +235,11 @@ impl<'t> Session<'t> {
             Stop::Before(seq) => self.before_hit(live, seq)?,
             stop => return Err(unexpected(&stop)),
         };
-        search.hits += u64::from(hit.is_some());
+        if hit.is_some() {
+            search.hits += 1;
+        } else if is_watched {
+            search.looks += 1;
+        }
         search.found.extend(hit);
         if search.found.len() > 2 * HITS_KEPT {
             search.found.drain(..HITS_KEPT);

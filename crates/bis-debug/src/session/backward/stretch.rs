@@ -65,7 +65,7 @@ impl<'t> Session<'t> {
                     pieces.push((mark, name));
                 }
                 while let Some((mark, end)) = pieces.pop() {
-                    if let Some(hit) = self.last_hit(&mark, &end, Patience::FewHits)? {
+                    if let Some(hit) = self.last_hit(&mark, &end, Patience::Few)? {
                         return Ok(Some(hit));
                     }
                 }
@@ -84,7 +84,7 @@ impl<'t> Session<'t> {
         events: u64,
     ) -> Result<Option<Hit>, Trouble> {
         if let Some(mark) = self.event_between(&from.position, end, events)? {
-            return match self.last_hit(&mark, end, Patience::FewHits)? {
+            return match self.last_hit(&mark, end, Patience::Few)? {
                 None => self.last_of_many(from, &mark.position, addr, events * MORE),
                 hit => Ok(hit),
             };
