@@ -1,5 +1,7 @@
 //! A task on its way to an event's place: how that is looked for, and how far the search has come.
 
+use std::time::{Duration, Instant};
+
 use bis_trace::types::Registers;
 
 use crate::{seek::Seek, task::Hooked};
@@ -48,19 +50,26 @@ pub(crate) enum Search {
 pub(crate) struct InVain {
     sum: u64,
     times: u32,
+    /// When it was first there so, or soon afterwards.
+    since: Option<Instant>,
     /// How often all was right but what lies below the stack's end.
     left: u32,
 }
 
 impl InVain {
-    /// So many do not come about by a program that waits for that memory to change: seconds of them.
+    /// So many do not come about by a program that waits for that memory to change: seconds of them. Nor do
+    /// fewer where much memory is looked at each time, which take this long and so many times as long as the
+    /// way took when it was recorded.
     const TIMES_MAX: u32 = 20_000;
+    const TIMES_MIN: u32 = 512;
+    const TAKES_MIN: Duration = Duration::from_secs(10);
+    const TAKES_TIMES: u32 = 50;
 
     /// It was there again; `sum`, if nothing else was wrong.
     pub(crate) fn count(&mut self, sum: Option<u64>) {
         match sum {
             Some(sum) if sum == self.sum => self.times += 1,
-            sum => (self.sum, self.times) = (sum.unwrap_or(0), 0),
+            sum => (self.sum, self.times, self.since) = (sum.unwrap_or(0), 0, None),
         }
     }
 
@@ -72,7 +81,43 @@ impl InVain {
         self.left > LEFT_MAX
     }
 
-    pub(crate) fn is_for_ever(self) -> bool {
-        self.times >= Self::TIMES_MAX
+    /// `recorded`: what the way took when it was recorded, where the trace says it.
+    pub(crate) fn is_for_ever(&mut self, recorded: Option<Duration>) -> bool {
+        // A look at the clock may be a fault.
+        if self.times == 0 || !self.times.is_multiple_of(Self::TIMES_MIN / 2) {
+            return self.times >= Self::TIMES_MAX;
+        }
+        let took = self.since.get_or_insert_with(Instant::now).elapsed();
+        let is_long = |recorded| took >= Self::TAKES_MIN + recorded * Self::TAKES_TIMES;
+        self.times >= Self::TIMES_MAX || self.times >= Self::TIMES_MIN && recorded.is_some_and(is_long)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn often(times: u32, since: Duration) -> InVain {
+        let since = Instant::now().checked_sub(since);
+        InVain { sum: 7, times, since, left: 0 }
+    }
+
+    #[test]
+    fn memory_that_stays_as_it_is_is_waited_for_only_so_often_or_so_long() {
+        let (short, long) = (Duration::from_secs(1), Duration::from_mins(2));
+        let recorded = Some(Duration::from_secs(1));
+        assert!(often(InVain::TIMES_MAX, short).is_for_ever(recorded));
+        assert!(!often(InVain::TIMES_MAX - 1, long).is_for_ever(recorded), "no look at the clock");
+        assert!(often(InVain::TIMES_MIN, long).is_for_ever(recorded));
+        assert!(
+            !often(InVain::TIMES_MIN, long).is_for_ever(Some(Duration::from_secs(3))),
+            "it took long when recorded"
+        );
+        assert!(!often(InVain::TIMES_MIN, short).is_for_ever(recorded));
+        assert!(!often(InVain::TIMES_MIN / 2, long).is_for_ever(recorded));
+        assert!(!often(InVain::TIMES_MIN, long).is_for_ever(None));
+        let mut other = often(InVain::TIMES_MIN, long);
+        other.count(Some(8));
+        assert!(!other.is_for_ever(recorded) && other.since.is_none());
     }
 }

@@ -82,7 +82,11 @@ impl Replica<'_> {
         match &event.kind {
             EventKind::Pause(pause) => match pause.place {
                 PausePlace::Count(count) => self.reach_count(task, who, (pause, count), going, host, limit),
-                PausePlace::State => self.reach_pause(task, who, pause, going, host, limit),
+                PausePlace::State => {
+                    let says_times = self.world.trace.says_times();
+                    let recorded = says_times.then(|| self.cursor.recorded.to(event));
+                    self.reach_pause(task, who, (pause, recorded), going, host, limit)
+                }
             },
             EventKind::Signal(signal) if signal.point == SignalPoint::AfterEvent => {
                 let (regs, expected) = (task.regs()?, signal_text(signal));

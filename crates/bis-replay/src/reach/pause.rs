@@ -1,6 +1,8 @@
 //! How a task gets to a pause that is known by its state: the first place with the registers and the memory
 //! that were recorded.
 
+use std::time::Duration;
+
 use bis_trace::{
     event::Pause,
     types::{Registers, TickKind},
@@ -23,6 +25,8 @@ use crate::{
 struct Wanted<'a> {
     who: Who,
     pause: &'a Pause,
+    /// What the way took when it was recorded, where the trace says it.
+    recorded: Option<Duration>,
     /// The instruction there, if it repeats itself.
     repeated: Option<Repeated>,
     /// The log that is consumed at the place.
@@ -61,7 +65,7 @@ impl Replica<'_> {
         &mut self,
         task: &mut Task,
         who: Who,
-        pause: &Pause,
+        (pause, recorded): (&Pause, Option<Duration>),
         going: &mut Going,
         host: &mut dyn Host,
         limit: &Limit<'_>,
@@ -107,6 +111,7 @@ impl Replica<'_> {
         let mut wanted = Wanted {
             who,
             pause,
+            recorded,
             repeated,
             hooked,
             loose,
@@ -289,7 +294,7 @@ impl Replica<'_> {
             return Ok(Looked::Ended(Sought::Found(place)));
         }
         *wanted.passed += 1;
-        if wanted.in_vain.is_for_ever() {
+        if wanted.in_vain.is_for_ever(wanted.recorded) {
             return Ok(Looked::Ended(Sought::Missed(place)));
         }
         seek.pass(task, &self.space.memory, (pause, wanted.loose), &mut self.traps)?;
