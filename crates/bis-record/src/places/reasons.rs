@@ -112,7 +112,9 @@ impl Domain {
 impl Crew {
     /// Would this task do something if it had the running one's turn?
     pub fn waits_for_turn(&self, other: &Task) -> bool {
-        other.report.is_some() || other.standing.is_ready() && !self.is_idle(other)
+        other.report.is_some()
+            || other.standing.is_ready() && !self.is_idle(other)
+            || self.is_let_go_by_tracer(other)
     }
 }
 

@@ -4,8 +4,7 @@
 //! nothing leads that is looked at (an interpreter's loop counts down in its function's data until that is
 //! compiled). Such rounds are told apart by what they write. So a task that is to have its place by its state
 //! goes on until it comes to where it is again. If it soon does, and its registers are the same, it is led
-//! through a round by single steps, which say what it writes. That is kept with the place.
-
+//! through some rounds by single steps, which say what these write: that is kept with the place.
 //!
 //! This file holds what is known of such loops; `looking.rs` takes the steps.
 
@@ -14,19 +13,27 @@ mod looking;
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Range,
+    time::Duration,
 };
 
 use bis_trace::types::Addr;
 
 /// How much of what a round writes is kept: so many words.
-const WORDS_MAX: usize = 64;
+const WORDS_MAX: usize = 128;
 const WORD: u64 = 8;
 
 /// How often a task is led on between two events.
 const TRIES_MAX: u32 = 3;
 
+/// How long a task is stepped: so long, and this part of its time.
+const SPENT_MIN: Duration = Duration::from_millis(200);
+const SPENT_PART: u32 = 4;
+
+/// How often a loop that was looked at in vain is passed over.
+const PASSED_OVER_MAX: u32 = 7;
+
 /// How many loops are known of a task.
-const ROUNDS_MAX: usize = 4;
+const ROUNDS_MAX: usize = 16;
 
 /// What is known of a task's loops, the latest last.
 #[derive(Debug, Default)]
@@ -35,6 +42,8 @@ pub struct Rounds {
     /// The number of the domain's events when the task was last led on to see whether it comes round, and how
     /// often it has been since then.
     tried: (u64, u32),
+    /// How long it was stepped.
+    spent: Duration,
 }
 
 /// A loop whose rounds agree in all registers.
@@ -44,18 +53,22 @@ struct Round {
     places: BTreeSet<Addr>,
     /// What it writes: whole words, and what they were when they were looked at last.
     words: Vec<(Addr, u64)>,
+    /// How often the words were what they had been.
+    passed_over: u32,
 }
 
 impl Round {
-    /// Other words than before? They may have moved since (a collector has gone over them).
-    fn has_changed(&mut self, read: impl Fn(Addr) -> Option<u64>) -> bool {
+    /// Is it to be believed? Its words may have moved since (a collector has gone over them); and what has
+    /// none need not be asked each time.
+    fn is_known(&mut self, read: impl Fn(Addr) -> Option<u64>) -> bool {
         let mut is_other = false;
         for (addr, word) in &mut self.words {
             if let Some(now) = read(*addr).filter(|now| now != word) {
                 (*word, is_other) = (now, true);
             }
         }
-        is_other
+        self.passed_over = if is_other { 0 } else { self.passed_over + 1 };
+        is_other || self.words.is_empty() && self.passed_over <= PASSED_OVER_MAX
     }
 }
 
@@ -72,7 +85,14 @@ impl Rounds {
         self.known.iter_mut().rev().find(|round| round.places.contains(&place))
     }
 
-    fn learn(&mut self, round: Round) {
+    /// Is a task to be stepped that has had the processor for so long?
+    fn may_spend(&self, ran: Option<Duration>) -> bool {
+        self.spent <= SPENT_MIN + ran.unwrap_or_default() / SPENT_PART
+    }
+
+    /// `took`: how long the task was stepped for it.
+    fn learn(&mut self, round: Round, took: Duration) {
+        self.spent += took;
         self.known.retain(|known| known.places.is_disjoint(&round.places));
         if self.known.len() == ROUNDS_MAX {
             self.known.remove(0);
@@ -106,32 +126,43 @@ mod tests {
 
     fn round(places: &[u64], words: &[(u64, u64)]) -> Round {
         let words = words.iter().map(|(addr, word)| (Addr(*addr), *word)).collect();
-        Round { places: places.iter().copied().map(Addr).collect(), words }
+        Round { places: places.iter().copied().map(Addr).collect(), words, passed_over: 0 }
     }
 
     #[test]
     fn a_loop_is_known_by_any_of_its_instructions_and_the_latest_counts() {
         let mut rounds = Rounds::default();
-        rounds.learn(round(&[0x10, 0x14], &[(0x1000, 1)]));
-        rounds.learn(round(&[0x20], &[(0x2000, 1)]));
+        rounds.learn(round(&[0x10, 0x14], &[(0x1000, 1)]), Duration::ZERO);
+        rounds.learn(round(&[0x20], &[(0x2000, 1)]), Duration::ZERO);
         assert_eq!(rounds.words(Addr(0x14)), [(Addr(0x1000), 8)]);
         assert_eq!(rounds.words(Addr(0x18)), []);
-        rounds.learn(round(&[0x14, 0x18], &[(0x3000, 1)]));
+        rounds.learn(round(&[0x14, 0x18], &[(0x3000, 1)]), SPENT_MIN);
         assert_eq!(rounds.words(Addr(0x14)), [(Addr(0x3000), 8)]);
         assert_eq!(rounds.words(Addr(0x10)), [], "it is another one now");
         for at in 0..ROUNDS_MAX as u64 {
-            rounds.learn(round(&[0x100 + at], &[]));
+            rounds.learn(round(&[0x100 + at], &[]), Duration::ZERO);
         }
         assert!(rounds.at(Addr(0x20)).is_none());
+        assert!(rounds.may_spend(None));
+        rounds.learn(round(&[0x10], &[]), SPENT_MIN);
+        rounds.learn(round(&[0x10], &[]), Duration::from_millis(1));
+        assert!(!rounds.may_spend(None) && rounds.may_spend(Some(8 * SPENT_MIN)));
     }
 
     #[test]
     fn a_loop_whose_words_stay_as_they_were_is_looked_at_again() {
         let mut known = round(&[0x10], &[(0x1000, 1), (0x1008, 2)]);
-        assert!(!known.has_changed(|addr| Some(if addr == Addr(0x1000) { 1 } else { 2 })));
-        assert!(!known.has_changed(|_| None));
-        assert!(known.has_changed(|addr| Some(if addr == Addr(0x1000) { 7 } else { 2 })));
-        assert!(!known.has_changed(|addr| Some(if addr == Addr(0x1000) { 7 } else { 2 })));
+        assert!(!known.is_known(|addr| Some(if addr == Addr(0x1000) { 1 } else { 2 })));
+        assert!(!known.is_known(|_| None));
+        assert!(known.is_known(|addr| Some(if addr == Addr(0x1000) { 7 } else { 2 })));
+        assert!(!known.is_known(|addr| Some(if addr == Addr(0x1000) { 7 } else { 2 })));
+    }
+
+    #[test]
+    fn a_loop_that_writes_nothing_is_looked_at_again_after_a_while() {
+        let mut known = round(&[0x10], &[]);
+        assert!((0..PASSED_OVER_MAX).all(|_| known.is_known(|_| None)));
+        assert!(!known.is_known(|_| None));
     }
 
     #[test]
@@ -146,7 +177,7 @@ mod tests {
     fn what_changes_in_a_round_is_kept_first() {
         let words: Vec<u64> = words_of(&(Addr(0x1003)..Addr(0x1011))).map(|addr| addr.0).collect();
         assert_eq!(words, [0x1000, 0x1008, 0x1010]);
-        let before: BTreeMap<Addr, u64> = (0..100).map(|n| (Addr(0x1000 + 8 * n), 0)).collect();
+        let before: BTreeMap<Addr, u64> = (0..200).map(|n| (Addr(0x1000 + 8 * n), 0)).collect();
         let kept = kept(&before, |addr| Some(u64::from(addr == Addr(0x1200))));
         assert_eq!((kept.len(), kept[0], kept[1]), (WORDS_MAX, (Addr(0x1200), 1), (Addr(0x1000), 0)));
     }

@@ -112,7 +112,8 @@ impl Domain {
         step
     }
 
-    fn step_hushed(&mut self, tid: Tid) -> Result<Step> {
+    /// The same, for a task that is hushed for steps.
+    pub fn step_hushed(&mut self, tid: Tid) -> Result<Step> {
         let begin = self.stopped(tid)?.regs()?;
         let code = self.memory.read_upto(begin.ip(), 15);
         let it = Decoder::with_ip(self.space.bits(), &code, begin.rip, DecoderOptions::NONE).decode();

@@ -14,7 +14,7 @@ use bis_tracee::{
 
 use super::{
     Held,
-    books::{Due, Kind, Mode, State},
+    books::{Due, Kind, Mode},
     hold::EVENT_STOP,
 };
 use crate::{
@@ -138,11 +138,9 @@ impl Crew {
         if self.tasks.values().any(|task| task.call.as_ref().is_some_and(makes)) {
             return None;
         }
-        let is_released = |tid: &Tid| {
-            self.session.traced.with(*tid, |it| matches!(it.state, State::Released(..))) == Some(true)
-        };
-        let mut held = self.tasks.values().filter(|task| task.held.is_some() && task.report.is_none());
-        held.find_map(|task| is_released(&task.tid).then_some(task.tid))
+        let mut released =
+            self.tasks.values().filter(|task| task.report.is_none() && self.is_let_go_by_tracer(task));
+        released.next().map(|task| task.tid)
     }
 
     /// Does the tracer want that the call at whose entry the task stands is not made? Then that is so.

@@ -58,6 +58,12 @@ fn group_of(pid: Tid) -> Option<i32> {
 }
 
 impl Crew {
+    /// Has the task held for its tracer, which has let it go on since?
+    pub fn is_let_go_by_tracer(&self, task: &Task) -> bool {
+        let is_released = |it: &mut Tracee| matches!(it.state, State::Released(..));
+        task.held.is_some() && self.session.traced.with(task.tid, is_released) == Some(true)
+    }
+
     pub(super) fn wait_of(&self, tid: Tid, call: &Call) -> Option<Wait> {
         let task = |number: i32| Whom::Task(self.session.outside(tid, Tid(number)));
         let own = || Whom::Group(self.tasks.get(&tid).and_then(|task| group_of(task.pid)).unwrap_or(0));

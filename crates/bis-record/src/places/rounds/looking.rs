@@ -29,8 +29,14 @@ const DRAWN_MIN: Duration = Duration::from_millis(5);
 /// How often it may come there with other registers: a function is called from several places in a loop.
 const ARRIVALS_MAX: usize = 12;
 
-/// How many instructions a round may have. One of an interpreter has a few hundred.
+/// How often a task passes its place on the way that is stepped: what a round writes may be what the one after
+/// the next writes, too (memory is allocated by turns), and one in a loop is not all of those around it.
+const PASSES: usize = 300;
+
+/// How many instructions are looked at, and how long that may take. A round of an interpreter has a few
+/// hundred.
 const STEPS_MAX: usize = 2_000;
+const STEPPING_MAX: Duration = Duration::from_millis(100);
 
 /// Of instructions that write more bytes than these, nothing is kept.
 const WRITE_MAX: u64 = 64;
@@ -77,32 +83,41 @@ impl Domain {
         let events = self.journal.count();
         let Crew { memory, tasks, .. } = &mut self.process.crew;
         let Some(task) = tasks.get_mut(&tid) else { return Ok(Step::Elsewhere) };
-        let is_told = |round: &mut Round| round.has_changed(|addr| memory.read_u64(addr).ok());
+        let is_told = |round: &mut Round| round.is_known(|addr| memory.read_u64(addr).ok());
         let is_known = task.rounds.at(at).is_some_and(is_told);
         if is_known || self.creeps || task.spin.is_over || !task.rounds.tries(events) {
             return Ok(Step::Done);
         }
-        let began = Instant::now();
         match self.comes_again(tid, &first)? {
-            Again::Same => {}
-            Again::Other => return Ok(Step::Done),
+            Again::Same if self.task(tid)?.rounds.may_spend(task::cpu_time(tid)) => {}
+            Again::Same | Again::Other => return Ok(Step::Done),
             Again::Elsewhere => return Ok(Step::Elsewhere),
         }
-        let Some(round) = self.step_round(tid, &first)? else { return Ok(Step::Elsewhere) };
-        let (places, words) = (round.places.len(), round.words.len());
-        self.task(tid)?.rounds.learn(round);
-        let took = began.elapsed();
+        let began = Instant::now();
+        let Some(round) = self.step_rounds(tid, &first)? else { return Ok(Step::Elsewhere) };
+        let (places, words, took) = (round.places.len(), round.words.len(), began.elapsed());
+        self.task(tid)?.rounds.learn(round, took);
         tracing::debug!(domain = %self.id, %tid, %at, places, words, ?took, "has come round");
         Ok(Step::Done)
     }
 
-    /// Steps the task until it has these registers again, or for long enough. None: something else has come
+    /// Steps the task through rounds, until it stands at this place again. None: something else has come
     /// first.
-    fn step_round(&mut self, tid: Tid, first: &Registers) -> Result<Option<Round>> {
-        let (mut places, mut before) = (BTreeSet::new(), BTreeMap::new());
-        for _ in 0..STEPS_MAX {
+    fn step_rounds(&mut self, tid: Tid, first: &Registers) -> Result<Option<Round>> {
+        self.hush_for_steps(tid)?;
+        let round = self.step_rounds_hushed(tid, first);
+        self.unhush(tid)?;
+        round
+    }
+
+    fn step_rounds_hushed(&mut self, tid: Tid, first: &Registers) -> Result<Option<Round>> {
+        let began = Instant::now();
+        let (mut places, mut before, mut rounds) = (BTreeSet::new(), BTreeMap::new(), 0);
+        for step in 0..STEPS_MAX {
             let regs = self.stopped(tid)?.regs()?;
-            if !places.is_empty() && regs == *first {
+            let is_there = (regs.rip, regs.rsp) == (first.rip, first.rsp);
+            rounds += usize::from(is_there && step > 0);
+            if rounds == PASSES || began.elapsed() >= STEPPING_MAX {
                 break;
             }
             places.insert(regs.ip());
@@ -113,12 +128,12 @@ impl Domain {
                     before.entry(addr).or_insert(word);
                 }
             }
-            if self.step(tid)? == Step::Elsewhere {
+            if self.step_hushed(tid)? == Step::Elsewhere {
                 return Ok(None);
             }
         }
         let words = kept(&before, |addr| self.memory.read_u64(addr).ok());
-        Ok(Some(Round { places, words }))
+        Ok(Some(Round { places, words, passed_over: 0 }))
     }
 
     /// Lets the task go on until it is here again with these registers, for a little while.
