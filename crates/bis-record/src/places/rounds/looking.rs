@@ -29,8 +29,9 @@ const DRAWN_MIN: Duration = Duration::from_millis(5);
 /// How often it may come there with other registers: a function is called from several places in a loop.
 const ARRIVALS_MAX: usize = 12;
 
-/// How often a task passes its place on the way that is stepped: what a round writes may be what the one after
-/// the next writes, too (memory is allocated by turns), and one in a loop is not all of those around it.
+/// How often a task passes its place on the way that is stepped: what a round writes may be what the one
+/// after the next writes, too (memory is allocated by turns), and a round in a loop is not one of the loop
+/// around it.
 const PASSES: usize = 300;
 
 /// How many instructions are looked at, and how long that may take. A round of an interpreter has a few
