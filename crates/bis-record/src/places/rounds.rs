@@ -53,13 +53,25 @@ struct Round {
     places: BTreeSet<Addr>,
     /// What it writes: whole words, and what they were when they were looked at last.
     words: Vec<(Addr, u64)>,
+    /// Do its rounds change any of them?
+    changes: bool,
     /// How often the words were what they had been.
     passed_over: u32,
 }
 
 impl Round {
-    /// Is it to be believed? Its words may have moved since (a collector has gone over them); and what has
-    /// none need not be asked each time.
+    /// `before`: the words that it has written, as they were. Of those that have changed, and the others, no
+    /// more than are kept.
+    fn of(places: BTreeSet<Addr>, before: &BTreeMap<Addr, u64>, read: impl Fn(Addr) -> Option<u64>) -> Round {
+        let now = before.iter().filter_map(|(addr, was)| Some((*was, (*addr, read(*addr)?))));
+        let (changed, same): (Vec<_>, Vec<_>) = now.partition(|(was, (_, now))| was != now);
+        let changes = !changed.is_empty();
+        let words = changed.into_iter().chain(same).map(|(_, word)| word).take(WORDS_MAX).collect();
+        Round { places, words, changes, passed_over: 0 }
+    }
+
+    /// Is it to be believed? Its words may have moved since (a collector has gone over them); and what
+    /// changes none need not be asked each time.
     fn is_known(&mut self, read: impl Fn(Addr) -> Option<u64>) -> bool {
         let mut is_other = false;
         for (addr, word) in &mut self.words {
@@ -68,7 +80,7 @@ impl Round {
             }
         }
         self.passed_over = if is_other { 0 } else { self.passed_over + 1 };
-        is_other || self.words.is_empty() && self.passed_over <= PASSED_OVER_MAX
+        is_other || !self.changes && self.passed_over <= PASSED_OVER_MAX
     }
 }
 
@@ -112,21 +124,13 @@ fn words_of(range: &Range<Addr>) -> impl Iterator<Item = Addr> {
     Addr::steps(Addr(range.start.0 & !(WORD - 1))..range.end, WORD as usize)
 }
 
-/// What is kept of the words that a round has written, and of what they were `before`: those that have
-/// changed come first.
-fn kept(before: &BTreeMap<Addr, u64>, read: impl Fn(Addr) -> Option<u64>) -> Vec<(Addr, u64)> {
-    let now = before.iter().filter_map(|(addr, was)| Some((*was, (*addr, read(*addr)?))));
-    let (changed, same): (Vec<_>, Vec<_>) = now.partition(|(was, (_, now))| was != now);
-    changed.into_iter().chain(same).map(|(_, word)| word).take(WORDS_MAX).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn round(places: &[u64], words: &[(u64, u64)]) -> Round {
         let words = words.iter().map(|(addr, word)| (Addr(*addr), *word)).collect();
-        Round { places: places.iter().copied().map(Addr).collect(), words, passed_over: 0 }
+        Round { places: places.iter().copied().map(Addr).collect(), words, changes: true, passed_over: 0 }
     }
 
     #[test]
@@ -160,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_loop_that_writes_nothing_is_looked_at_again_after_a_while() {
-        let mut known = round(&[0x10], &[]);
+        let mut known = Round { changes: false, ..round(&[0x10], &[(0x1000, 1)]) };
         assert!((0..PASSED_OVER_MAX).all(|_| known.is_known(|_| None)));
         assert!(!known.is_known(|_| None));
     }
@@ -178,7 +182,9 @@ mod tests {
         let words: Vec<u64> = words_of(&(Addr(0x1003)..Addr(0x1011))).map(|addr| addr.0).collect();
         assert_eq!(words, [0x1000, 0x1008, 0x1010]);
         let before: BTreeMap<Addr, u64> = (0..200).map(|n| (Addr(0x1000 + 8 * n), 0)).collect();
-        let kept = kept(&before, |addr| Some(u64::from(addr == Addr(0x1200))));
-        assert_eq!((kept.len(), kept[0], kept[1]), (WORDS_MAX, (Addr(0x1200), 1), (Addr(0x1000), 0)));
+        let round = Round::of(BTreeSet::new(), &before, |addr| Some(u64::from(addr == Addr(0x1200))));
+        let words = round.words;
+        assert_eq!((words.len(), words[0], words[1]), (WORDS_MAX, (Addr(0x1200), 1), (Addr(0x1000), 0)));
+        assert!(round.changes && !Round::of(BTreeSet::new(), &before, |_| Some(0)).changes);
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     trial,
 };
 use bis_trace::{
-    event::{EventKind, Pause, PausePlace, RangeSum},
+    event::{EventKind, Lapse, Pause, PausePlace, RangeSum},
     types::{Addr, PAGE},
 };
 use libtest_mimic::{Failed, Trial};
@@ -196,6 +196,8 @@ fn waiting(
     let recorded = common::run(record, "record", folder.path(), None, LIMIT)?;
     let told = Told::read(&trace)?;
     let mut events = told.events.clone();
+    // The longer it took, the longer it is searched.
+    events.values_mut().flatten().for_each(|event| event.lapse = Lapse::fitting(0));
     let pauses = events.values_mut().flatten().filter_map(|event| match &mut event.kind {
         EventKind::Pause(pause) if pause.place == PausePlace::State => Some((event.seq.0, pause)),
         _ => None,

@@ -10,7 +10,7 @@ use bis_rewrite::{Pointers, Touch, touches};
 use bis_trace::types::{Addr, Registers, Signal, Tid};
 use bis_tracee::{Resume, Status, place, siginfo::SigInfo, task, ticks::RESUME_FLAG};
 
-use super::{Round, kept, words_of};
+use super::{Round, words_of};
 use crate::{
     crew::Crew,
     domain::Domain,
@@ -133,8 +133,7 @@ impl Domain {
                 return Ok(None);
             }
         }
-        let words = kept(&before, |addr| self.memory.read_u64(addr).ok());
-        Ok(Some(Round { places, words, passed_over: 0 }))
+        Ok(Some(Round::of(places, &before, |addr| self.memory.read_u64(addr).ok())))
     }
 
     /// Lets the task go on until it is here again with these registers, for a little while.
