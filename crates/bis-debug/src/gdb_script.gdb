@@ -34,7 +34,8 @@
 #                            stop reply is T00 with the thread that is current there. Breakpoints on the way do not
 #                            count. An interrupt on the way stops where that is possible, with T02, and forgets the target.
 #                            Then `libraries` tells whether the libraries that are mapped there are others than where the jump
-#                            began: `others`, or `same`. gdb asks for them only where the program stops as it loads one.
+#                            began: `same`, `others`, or `moved` (one of a name that gdb knows is elsewhere; gdb would leave it
+#                            where it was). gdb asks for them only where the program stops as it loads one.
 #   load PATH                the target is in another program or process, whose executable PATH is. The next vRun,
 #                            whatever its arguments, begins there.
 #   here                     it is where we are; nothing is armed.

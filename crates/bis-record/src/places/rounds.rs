@@ -42,7 +42,7 @@ pub struct Rounds {
     /// The number of the domain's events when the task was last led on to see whether it comes round, and how
     /// often it has been since then.
     tried: (u64, u32),
-    /// How long it was stepped.
+    /// For how long it was stepped.
     spent: Duration,
 }
 
