@@ -11,7 +11,7 @@ use std::{
 };
 
 use bis_trace::types::{DomainId, Tid};
-use bis_tracee::{Memory, Status, Stopped, TraceeError, siginfo::SigInfo, sys};
+use bis_tracee::{Memory, Status, Stopped, TraceeError, siginfo::SigInfo, sys, written::Writes};
 
 use crate::{
     error::{RecordError, Result},
@@ -39,6 +39,8 @@ pub struct Crew {
     pub asked: Option<Asked>,
     /// Reports of tasks that we have not been told of yet.
     pub early: HashMap<Tid, Status>,
+    /// While it is asked what the tasks write between two stops.
+    pub writes: Option<Writes>,
     /// Leaders that ended before their threads: the kernel reports them last.
     pub zombies: HashSet<Tid>,
 }
@@ -57,6 +59,7 @@ impl Crew {
             queued_faults: Vec::new(),
             asked: None,
             early: HashMap::new(),
+            writes: None,
             zombies: HashSet::new(),
         }
     }

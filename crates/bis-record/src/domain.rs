@@ -34,7 +34,7 @@ use crate::{
     events::{Journal, Recorder},
     guided::Guided,
     linger::Linger,
-    places::surroundings::Surroundings,
+    places::{surroundings::Surroundings, written::Written},
     process::Process,
     session::Session,
     space::AddressSpace,
@@ -67,6 +67,8 @@ pub struct Domain {
     pub shown: Vec<ShownText>,
     /// What memory held where a task was last paused.
     pub surroundings: Surroundings,
+    /// Which pages its tasks have written to in front of pauses.
+    pub written: Written,
     /// Whose memory was last looked at for them, and how long it had had the processor then.
     pub looked_at: Option<(Tid, Duration)>,
     /// A task and the number of the domain's events when it had no good place first, and how long it had had
@@ -120,6 +122,7 @@ impl Domain {
             had_run: None,
             shown: Vec::new(),
             surroundings: Surroundings::default(),
+            written: Written::default(),
             looked_at: None,
             opaque: None,
         }

@@ -227,6 +227,9 @@ impl Recorder<'_> {
         let ticks = self.number(tid, &kind)?;
         self.keep_steps(tid, seq, &kind)?;
         let happens = self.journal.counts(&kind);
+        if happens {
+            self.writes = None;
+        }
         if let Some(task) = self.tasks.get_mut(&tid) {
             task.spin.is_over &= !happens;
             task.standing.describe();

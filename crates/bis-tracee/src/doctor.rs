@@ -12,6 +12,7 @@ use crate::{
     spawn::{Spawn, SpawnError, spawn},
     sys,
     task::Stopped,
+    written::Writes,
 };
 
 /// The result of one trial.
@@ -63,8 +64,12 @@ fn try_tracing() -> Vec<Check> {
     let tid = stopped.tid();
     let mut slot = Some(stopped);
     let prepared = Memory::open(tid).and_then(|memory| image::prepare_recorded(&mut slot, &memory));
+    let mut writes = None;
     match prepared {
-        Ok(_) => push("the agent", true, "mapped into a new process".into(), ""),
+        Ok(_) => {
+            push("the agent", true, "mapped into a new process".into(), "");
+            writes = Writes::begin(&mut slot, tid, Vec::new()).ok().flatten();
+        }
         Err(error) => push("the agent", false, error.to_string(), "report this: it is a bug in bis"),
     }
     match slot.take().map(Parked::park) {
@@ -92,6 +97,17 @@ fn try_tracing() -> Vec<Check> {
     }
     kill(tid);
     while sys::wait(Some(tid), true).is_ok() {}
+    checks.push(Check {
+        name: "written pages",
+        ok: writes.is_some(),
+        required: false,
+        found: match writes {
+            Some(writes) => format!("told by {}", writes.teller()),
+            None => "the kernel does not tell which they are".into(),
+        },
+        remedy: "Linux 6.7 (in a container: allow userfaultfd), or CONFIG_MEM_SOFT_DIRTY; without, a loop that \
+                 nothing near tells from its other rounds may be taken for an earlier one in replay",
+    });
     checks
 }
 

@@ -47,6 +47,7 @@ pub mod sys;
 pub mod task;
 pub mod ticks;
 pub mod vdso;
+pub mod written;
 pub mod xlayout;
 pub mod xsave;
 

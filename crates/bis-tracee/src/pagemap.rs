@@ -24,6 +24,11 @@ impl Page {
         self.is_there() && self.0 & (1 << 61) == 0
     }
 
+    /// It has been written to since the kernel was told to forget that (`CONFIG_MEM_SOFT_DIRTY`).
+    pub fn is_soft_dirty(self) -> bool {
+        self.0 & 1 << 55 != 0
+    }
+
     /// It is [its own](Page::is_own), and no copy of the address space shows the same memory any more, or it
     /// is swapped out, where that is not known: since the last copy was made, it may have been written to.
     pub fn may_have_changed(self) -> bool {

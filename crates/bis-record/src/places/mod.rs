@@ -13,6 +13,7 @@ mod steps;
 pub mod surroundings;
 mod ticks;
 mod turn;
+pub mod written;
 
 pub use nearby::RED_ZONE;
 pub use reasons::PASSED_OVER_MAX;

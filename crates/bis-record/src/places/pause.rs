@@ -157,6 +157,9 @@ impl Domain {
         if !self.surroundings.is_known() || !knows_left {
             // Once more, to see what has changed meanwhile: that is what tells one pass of a loop from the
             // next.
+            if self.writes.is_none() {
+                self.begin_to_see_writes(tid)?;
+            }
             self.look_wide(tid)?;
             self.looked_at = ran.map(|ran| (tid, ran));
             return Ok(false);
@@ -164,7 +167,11 @@ impl Domain {
         if !self.has_computed_since_look(tid)? {
             return Ok(false);
         }
-        if self.learn_round(tid)? == Step::Elsewhere {
+        if !self.sees_what_it_writes(tid)? {
+            self.looked_at = ran.map(|ran| (tid, ran));
+            return Ok(false);
+        }
+        if self.written.is_unknown() && self.learn_round(tid)? == Step::Elsewhere {
             return Ok(true);
         }
         self.looked_at = None;
@@ -339,7 +346,7 @@ impl Domain {
         let saved = |ranges: &[(Addr, u64)]| self.saved_on_stacks(&all, ranges);
         // Where text is not patched, what an xsavec has left there does not repeat.
         let left = left_below(&all, regs.sp()).filter(|_| self.hooks.is_some());
-        Ok(Surroundings::look(&self.memory, &regs, &stacks, saved, &mappings, left))
+        Ok(Surroundings::look(&self.memory, &regs, &stacks, saved, &mappings, left, self.written.pages()))
     }
 
     /// Writes down where the task stands.
@@ -368,7 +375,8 @@ impl Domain {
         if count.is_none() {
             seen.extend(self.surroundings.sums());
         }
-        tracing::debug!(domain = %self.id, %tid, rip = format_args!("{:#x}", regs.rip), "pause");
+        let (pieces, words) = (held.len(), held.iter().map(|piece| piece.data.len() / 8).sum::<usize>());
+        tracing::debug!(domain = %self.id, %tid, rip = format_args!("{:#x}", regs.rip), pieces, words, "pause");
         let pause = Pause {
             place: count.map_or(PausePlace::State, PausePlace::Count),
             regs,
@@ -384,19 +392,50 @@ impl Domain {
 }
 
 impl Process {
-    /// Does a branch not far behind these instructions lead into their middle? Whoever comes there traps in
-    /// replay, which takes too long in a loop.
+    /// Does a branch near these instructions lead into their middle? Whoever comes there traps in replay,
+    /// which takes too long in a loop.
     pub fn is_entered(&self, span: &Span) -> bool {
-        const CODE_LEN: usize = 256;
-        let code = self.memory.read_upto(Addr(span.start()), CODE_LEN);
+        const CODE_LEN: u64 = 256;
         let middle = span.start() + 1..span.end();
+        let code = self.memory.read_upto(Addr(span.start()), CODE_LEN as usize);
         let mut decoder = Decoder::with_ip(self.space.bits(), &code, span.start(), DecoderOptions::NONE);
-        std::iter::from_fn(|| decoder.can_decode().then(|| decoder.decode())).any(|it| {
-            it.op_count() == 1
-                && matches!(it.op0_kind(), OpKind::NearBranch64 | OpKind::NearBranch32)
-                && middle.contains(&it.near_branch_target())
-        })
+        let is_entered_from_behind = std::iter::from_fn(|| decoder.can_decode().then(|| decoder.decode()))
+            .any(|it| {
+                it.op_count() == 1
+                    && matches!(it.op0_kind(), OpKind::NearBranch64 | OpKind::NearBranch32)
+                    && middle.contains(&it.near_branch_target())
+            });
+        let (start, far) = (Addr(span.start()), Addr(span.start().saturating_sub(CODE_LEN)));
+        // The page before may not be there.
+        let before = [far, far.max(start.page_floor())].into_iter().find_map(|from| {
+            let len = usize::try_from(start - from).unwrap_or(0);
+            Some(self.memory.read_upto(from, len)).filter(|read| read.len() == len)
+        });
+        let before = before.unwrap_or_default();
+        is_entered_from_behind || may_lead_into(&before, &middle)
     }
+}
+
+/// Could any of these bytes begin a branch into the middle of a span right behind them? Where instructions
+/// begin is not known in this direction.
+fn may_lead_into(before: &[u8], middle: &Range<u64>) -> bool {
+    let is_within = |from: i64| u64::try_from(from).is_ok_and(|to| middle.contains(&to));
+    let begin = middle.start.wrapping_sub(1 + before.len() as u64).cast_signed();
+    (0..before.len()).any(|at| {
+        let relative = |len: usize| {
+            let bytes = before.get(at + len..)?.first_chunk::<4>()?;
+            begin.checked_add_unsigned((at + len + 4) as u64)?.checked_add(i32::from_le_bytes(*bytes).into())
+        };
+        let to = match before[at..] {
+            [0x70..=0x7f | 0xeb | 0xe0..=0xe3, by, ..] => begin
+                .checked_add_unsigned(at as u64 + 2)
+                .and_then(|next| next.checked_add(by.cast_signed().into())),
+            [0xe8 | 0xe9, ..] => relative(1),
+            [0x0f, 0x80..=0x8f, ..] => relative(2),
+            _ => None,
+        };
+        to.is_some_and(is_within)
+    })
 }
 
 impl Crew {
@@ -449,6 +488,20 @@ mod tests {
             let later = begin + 2 * OPAQUE_MAX;
             assert_eq!(stays_opaque(Some(since), elsewhere, later), ((elsewhere, later), false));
         }
+    }
+
+    #[test]
+    fn branches_in_front_of_a_span_that_lead_into_it_are_seen() {
+        // A span of five bytes at 0x1000, and what is in front of it.
+        let leads = |before: &[u8]| may_lead_into(before, &(0x1001..0x1005));
+        let nops = [0x90; 8];
+        assert!(!leads(&nops) && !leads(&[]));
+        for (by, is_into) in [(8, false), (9, true), (12, true), (13, false)] {
+            assert_eq!(leads(&[&[0x72, by][..], &nops].concat()), is_into, "{by}");
+            assert_eq!(leads(&[&[0xe9, by, 0, 0, 0][..], &nops].concat()), is_into, "{by}");
+            assert_eq!(leads(&[&[0x0f, 0x85, by, 0, 0, 0][..], &nops].concat()), is_into, "{by}");
+        }
+        assert!(!leads(&[0xe9, 1, 0, 0]) && !leads(&[0x72]));
     }
 
     #[test]

@@ -36,7 +36,7 @@ const SAVED_LEN: usize = 16 << 10;
 /// of all that have changed. After a call like printf much has; the one word that a loop changes must still
 /// be among them.
 const PIECE_LEN: usize = 64;
-const PIECES_MAX: usize = 96;
+const PIECES_MAX: usize = 1024;
 const LEFT_MAX: usize = 16;
 
 /// Of so many tasks it is known what they had left below their stacks' ends.
@@ -75,6 +75,13 @@ impl Surroundings {
         self.all_left().any(is_near)
     }
 
+    /// Has this page been looked at?
+    pub fn covers(&self, (start, end): (Addr, Addr)) -> bool {
+        let behind = self.copies.partition_point(|(addr, _)| *addr <= start);
+        let at = behind.checked_sub(1).and_then(|at| self.copies.get(at));
+        at.is_some_and(|(addr, data)| end <= *addr + data.len() as u64)
+    }
+
     fn all_left(&self) -> impl Iterator<Item = &(Addr, Vec<u8>)> + Clone {
         self.left.iter().chain(&self.left_before)
     }
@@ -103,7 +110,8 @@ impl Surroundings {
 
     /// Looks at the memory of a stopped task with these registers. Stacks end at `stacks`; of `mappings`,
     /// nothing changes but by the domain itself; what is `saved` of vector registers in what is looked at
-    /// does not repeat. `left`: what lies below the stack's end, if that does (address, length).
+    /// does not repeat. `left`: what lies below the stack's end, if that does (address, length). `written`:
+    /// pages that are to be looked at first (start, end), as far as that may be.
     pub fn look(
         memory: &Memory,
         regs: &Registers,
@@ -111,6 +119,7 @@ impl Surroundings {
         saved: impl FnOnce(&[(Addr, u64)]) -> Vec<Range<Addr>>,
         mappings: &[Mapping],
         left: Option<(Addr, u64)>,
+        written: &[(Addr, Addr)],
     ) -> Surroundings {
         let writable = mappings.iter().filter(|m| checksum::is_summed(m)).filter_map(|mapping| {
             // As in checksums: what lies below a stack pointer does not all repeat.
@@ -119,12 +128,17 @@ impl Surroundings {
             (start < mapping.end).then_some((start, mapping.end))
         });
         let (whole, large): (Vec<_>, Vec<_>) = writable.partition(|(start, end)| end - start <= WHOLE_MAX);
-        let near = near(memory, regs, &large);
+        let mut near = near(memory, regs, &large);
+        let in_large =
+            |page: &(Addr, Addr)| large.iter().any(|(start, end)| *start <= page.0 && page.1 <= *end);
+        let mut first: Vec<_> = written.iter().copied().filter(in_large).collect();
+        near.retain(|page| !first.contains(page));
+        first.append(&mut near);
         let read = |(addr, len): (Addr, u64)| {
             let data = memory.read_upto(addr, usize::try_from(len).unwrap_or(0));
             (!data.is_empty()).then_some((addr, data))
         };
-        let chosen = choose(whole, near, regs.ip());
+        let chosen = choose(whole, first, regs.ip());
         let saved = saved(&chosen);
         let chosen = xsave::leave_out(chosen, &saved);
         let [copies, left] =
@@ -304,6 +318,15 @@ mod tests {
         assert!(changed.len() <= PIECES_MAX && changed.len() > PIECES_MAX / 2, "{}", changed.len());
         assert!(changed.last().unwrap().addr > Addr(0xf000));
         assert_eq!(memory(0x1000, &now).changed_since(&memory(0x20000, &then)), []);
+    }
+
+    #[test]
+    fn a_page_is_covered_by_one_copy_as_a_whole() {
+        let copies = vec![(Addr(0x1000), vec![0; 0x2000]), (Addr(0x8000), vec![0; 0x800])];
+        let known = Surroundings { copies, ..Surroundings::default() };
+        let covers = |start| known.covers((Addr(start), Addr(start + 0x1000)));
+        assert!(covers(0x1000) && covers(0x2000));
+        assert!(!covers(0) && !covers(0x3000) && !covers(0x8000) && !covers(0x9000));
     }
 
     #[test]

@@ -1,0 +1,85 @@
+//! The pages that a task writes to while it computes.
+//!
+//! A loop's state may be anywhere, be it in a page that nothing leads to which is looked at: an interpreter
+//! counts in its function's data, a benchmark in a frame far up the stack. So the kernel is asked, where it
+//! can tell, what a task writes to in a moment in front of its pause; these pages are then looked at as all
+//! others are (`surroundings.rs`), in front of them. Where it cannot tell, loops are stepped (`rounds.rs`).
+//!
+//! This file holds what is known of such pages; `seeing.rs` asks.
+
+mod seeing;
+
+use std::time::Duration;
+
+use bis_trace::types::{Addr, PAGE, PAGE_LEN};
+
+/// How many pages are looked at because they are written to. Of more, some from everywhere.
+const PAGES_MAX: usize = 128;
+
+/// How long bis may be at it: so long, and this part of the task's time. In a large process the kernel has
+/// many pages to go through.
+const SPENT_MIN: Duration = Duration::from_millis(20);
+const SPENT_PART: u32 = 16;
+
+/// What is known of the pages that a domain's tasks write to.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// Those of the last moment in which they were seen (start, end).
+    pages: Vec<(Addr, Addr)>,
+    /// Those at which nothing is looked all the same: what is left below stacks, and what others write to.
+    left_out: Vec<(Addr, Addr)>,
+    /// How often the task has gone on, in front of its pause.
+    looks: u32,
+    spent: Duration,
+    /// The kernel does not tell.
+    is_unknown: bool,
+}
+
+impl Written {
+    pub fn pages(&self) -> &[(Addr, Addr)] {
+        &self.pages
+    }
+
+    /// Does the kernel not tell what is written?
+    pub fn is_unknown(&self) -> bool {
+        self.is_unknown
+    }
+
+    fn may_spend(&self, ran: Option<Duration>) -> bool {
+        self.spent <= SPENT_MIN + ran.unwrap_or_default() / SPENT_PART
+    }
+
+    /// Takes these ranges for what is written to, page by page.
+    fn learn(&mut self, ranges: &[(Addr, Addr)]) {
+        let pages = ranges.iter().flat_map(|(start, end)| Addr::steps(*start..*end, PAGE_LEN));
+        let pages: Vec<_> = pages.map(|page| (page, page + PAGE)).collect();
+        let step = pages.len().div_ceil(PAGES_MAX).max(1);
+        self.pages = pages.into_iter().step_by(step).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_very_many_pages_some_from_everywhere_are_looked_at() {
+        let mut written = Written::default();
+        written.learn(&[(Addr(0x1000), Addr(0x3000)), (Addr(0x8000), Addr(0x9000))]);
+        let pages: Vec<u64> = written.pages().iter().map(|(start, _)| start.0).collect();
+        assert_eq!(pages, [0x1000, 0x2000, 0x8000]);
+        assert!(written.pages().iter().all(|(start, end)| *end == *start + PAGE));
+        written.learn(&[(Addr(0), Addr(300 * PAGE)), (Addr(0x1000_0000), Addr(0x1000_1000))]);
+        assert!(written.pages().len() <= PAGES_MAX && written.pages().len() > PAGES_MAX / 2);
+        assert_eq!(written.pages().last().map(|page| page.0), Some(Addr(0x1000_0000)));
+    }
+
+    #[test]
+    fn what_bis_may_spend_is_a_part_of_what_the_task_has_computed() {
+        let mut written = Written::default();
+        assert!(written.may_spend(None));
+        written.spent = 2 * SPENT_MIN;
+        assert!(!written.may_spend(None) && !written.may_spend(Some(SPENT_MIN)));
+        assert!(written.may_spend(Some(SPENT_PART * SPENT_MIN)));
+    }
+}

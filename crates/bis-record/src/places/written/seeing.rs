@@ -1,0 +1,97 @@
+//! The kernel is asked which pages a task writes to, in front of its pause.
+
+use std::time::{Duration, Instant};
+
+use bis_trace::types::{Addr, Signal, Tid};
+use bis_tracee::{checksum, maps, siginfo::SigInfo, task, written::Writes};
+
+use crate::{crew::with_slot, domain::Domain, error::Result};
+
+/// How often a task goes on to see what else it writes, in front of one pause.
+const LOOKS_MAX: u32 = 2;
+
+/// How long a turn has lasted, with chaos, in which a task may go on for it.
+const DRAWN_MIN: Duration = Duration::from_millis(5);
+
+/// Does the kernel tell what tasks write to?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Begin {
+    /// From now on.
+    Begun,
+    /// The task has a trap that must be reported first.
+    Later,
+    /// It does not, or not now.
+    Unknown,
+}
+
+impl Domain {
+    /// The task has been stopped, and its surroundings are known. Do they hold all that it writes to? False:
+    /// it is to go on for a moment, to see that.
+    pub fn sees_what_it_writes(&mut self, tid: Tid) -> Result<bool> {
+        let began = Instant::now();
+        let sees = self.sees_writes(tid);
+        self.written.spent += began.elapsed();
+        if matches!(sees, Ok(true)) {
+            self.writes = None;
+            self.written.looks = 0;
+        }
+        sees
+    }
+
+    fn sees_writes(&mut self, tid: Tid) -> Result<bool> {
+        let Some(writes) = &mut self.process.crew.writes else {
+            // Short turns that chaos has drawn are to be short, but for those in which nothing is known yet.
+            let is_drawn =
+                self.session.chaos.is_some() && !self.has_run(DRAWN_MIN) && !self.written.pages.is_empty();
+            if is_drawn || self.creeps || !self.written.may_spend(task::cpu_time(tid)) {
+                return Ok(true);
+            }
+            return match self.begin_to_see_writes(tid)? {
+                Begin::Unknown => Ok(true),
+                Begin::Later => Ok(false),
+                Begin::Begun => {
+                    self.look_wide(tid)?;
+                    Ok(false)
+                }
+            };
+        };
+        let Ok(ranges) = writes.since_last() else { return Ok(true) };
+        self.written.learn(&ranges);
+        let is_new =
+            |page: &&(Addr, Addr)| !self.surroundings.covers(**page) && !self.written.left_out.contains(page);
+        let new = self.written.pages.iter().filter(is_new).count();
+        tracing::debug!(domain = %self.id, %tid, pages = self.written.pages.len(), new, "writes to");
+        if new == 0 || self.written.looks == LOOKS_MAX {
+            return Ok(true);
+        }
+        self.written.looks += 1;
+        self.look_wide(tid)?;
+        let left_out = |page: &(Addr, Addr)| !self.surroundings.covers(*page);
+        self.written.left_out = self.written.pages.iter().copied().filter(left_out).collect();
+        Ok(false)
+    }
+
+    /// Asks the kernel to tell from now on what the tasks write to.
+    pub fn begin_to_see_writes(&mut self, tid: Tid) -> Result<Begin> {
+        if self.written.is_unknown {
+            return Ok(Begin::Unknown);
+        }
+        let pending = self.stopped(tid)?.pending()?;
+        let mut traps =
+            pending.iter().map(|info| SigInfo(*info)).filter(|info| info.signal() == Signal::TRAP);
+        // Either would come to a call in the task's name.
+        match traps.next() {
+            Some(trap) if trap.is_debug_exception() => return Ok(Begin::Later),
+            Some(_) => return Ok(Begin::Unknown),
+            None => {}
+        }
+        let is_own = |m: &maps::Mapping| !m.shared && checksum::is_summed(m);
+        let ranges: Vec<_> =
+            maps::read(tid)?.iter().filter(|m| is_own(m)).map(|m| (m.start, m.end)).collect();
+        let pid = self.task(tid)?.pid;
+        self.process.crew.writes = with_slot(self, tid, |_, slot| Ok(Writes::begin(slot, pid, ranges)?))?;
+        self.written.looks = 0;
+        self.written.is_unknown = self.writes.is_none();
+        Ok(if self.written.is_unknown { Begin::Unknown } else { Begin::Begun })
+    }
+}

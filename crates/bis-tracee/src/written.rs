@@ -1,0 +1,277 @@
+//! Which pages of an address space are written to while its tasks run.
+//!
+//! The kernel keeps account of that where it is asked to protect pages and to take the protection away by
+//! itself at the first write. Either way, such a write takes about a microsecond longer, once.
+//!
+//! - Userfaultfd with `UFFD_FEATURE_WP_ASYNC` (Linux 6.7) does it for the ranges that are registered with it,
+//!   and `PAGEMAP_SCAN` tells and begins anew in one go (Documentation/admin-guide/mm/pagemap.rst). The
+//!   account is a process's of its own memory: a descriptor for it is made by a call in the name of a task,
+//!   and taken over. As long as it is open, the kernel keeps mappings apart that would be one.
+//! - Soft-dirty bits are there in most distributions' kernels (`CONFIG_MEM_SOFT_DIRTY`), and in containers
+//!   that forbid userfaultfd (Documentation/admin-guide/mm/soft-dirty.rst). To begin anew, the kernel goes
+//!   through the whole address space.
+
+use std::{
+    fs::File,
+    io::{self, Write as _},
+    os::fd::AsRawFd as _,
+    ptr,
+    sync::OnceLock,
+};
+
+use bis_trace::types::{Addr, Fd, PAGE, PAGE_LEN, Tid};
+use linux_raw_sys::{
+    general::{
+        PAGE_IS_WRITTEN, PM_SCAN_CHECK_WPASYNC, PM_SCAN_WP_MATCHING, UFFD_FEATURE_WP_ASYNC,
+        UFFD_USER_MODE_ONLY, page_region, pm_scan_arg, uffdio_api, uffdio_range, uffdio_register,
+    },
+    ioctl::{UFFDIO_API, UFFDIO_REGISTER},
+};
+
+use crate::{
+    Result, Stopped, ours,
+    pagemap::{Page, PageMap},
+    proc,
+    remote::Remote,
+    sys,
+};
+
+/// `_IOWR('f', 16, struct pm_scan_arg)`.
+const PAGEMAP_SCAN: u32 = 3 << 30 | (size_of::<pm_scan_arg>() as u32) << 16 | 0x66 << 8 | 16;
+
+/// `UFFD_API` and `UFFDIO_REGISTER_MODE_WP` (include/uapi/linux/userfaultfd.h).
+const API: u64 = 0xaa;
+const MODE_WP: u64 = 2;
+
+/// Runs of pages that are told in one go.
+const BATCH: usize = 256;
+
+/// The account of writes to some ranges of an address space. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Writes {
+    account: Account,
+    ranges: Vec<(Addr, Addr)>,
+}
+
+/// Who keeps it.
+#[derive(Debug)]
+enum Account {
+    Faults {
+        /// Keeps the ranges registered.
+        _faults: File,
+        pages: File,
+    },
+    SoftDirty {
+        clear: File,
+        pages: PageMap,
+    },
+}
+
+impl Writes {
+    /// Begins: from now on, writes to these ranges (start, end; each a part of one mapping that may be
+    /// written to) are kept account of. `pid` is the process of the stopped task. None: this kernel has no
+    /// such account, or does not give it here.
+    ///
+    /// # Errors
+    /// As [`Remote::call`].
+    pub fn begin(slot: &mut Option<Stopped>, pid: Tid, ranges: Vec<(Addr, Addr)>) -> Result<Option<Writes>> {
+        if let Some(faults) = take_faults(slot, pid)?
+            && let Ok(writes) = Writes::by_faults(faults, pid, &ranges)
+        {
+            return Ok(Some(writes));
+        }
+        Ok(if has_soft_dirty() { Writes::by_soft_dirty(pid, ranges).ok() } else { None })
+    }
+
+    /// What of the kernel keeps the account.
+    pub fn teller(&self) -> &'static str {
+        match self.account {
+            Account::Faults { .. } => "userfaultfd",
+            Account::SoftDirty { .. } => "soft-dirty bits",
+        }
+    }
+
+    fn by_faults(faults: File, pid: Tid, ranges: &[(Addr, Addr)]) -> io::Result<Writes> {
+        let mut api = uffdio_api { api: API, features: UFFD_FEATURE_WP_ASYNC.into(), ioctls: 0 };
+        ask(&faults, UFFDIO_API, &mut api)?;
+        let pages = File::open(proc::path(pid, "pagemap"))?;
+        let register = |&(start, end): &(Addr, Addr)| {
+            let range = uffdio_range { start: start.0, len: end - start };
+            let mut register = uffdio_register { range, mode: MODE_WP, ioctls: 0 };
+            ask(&faults, UFFDIO_REGISTER, &mut register).is_ok()
+        };
+        let ranges: Vec<_> = ranges.iter().copied().filter(register).collect();
+        for range in &ranges {
+            scan(&pages, *range, &mut [], |_| {})?;
+        }
+        Ok(Writes { account: Account::Faults { _faults: faults, pages }, ranges })
+    }
+
+    fn by_soft_dirty(pid: Tid, ranges: Vec<(Addr, Addr)>) -> io::Result<Writes> {
+        let clear = File::options().write(true).open(proc::path(pid, "clear_refs"))?;
+        clear_soft_dirty(&clear)?;
+        Ok(Writes { account: Account::SoftDirty { clear, pages: PageMap::open(pid)? }, ranges })
+    }
+
+    /// What has been written to since the last time, or the begin: ranges of whole pages, in order.
+    ///
+    /// # Errors
+    /// Where the address space is gone, or a range is not what it was.
+    pub fn since_last(&mut self) -> io::Result<Vec<(Addr, Addr)>> {
+        const NONE: page_region = page_region { start: 0, end: 0, categories: 0 };
+        let (mut found, mut room) = (Vec::new(), [NONE; BATCH]);
+        match &self.account {
+            Account::Faults { pages, .. } => {
+                for range in &self.ranges {
+                    scan(pages, *range, &mut room, |at| found.push((Addr(at.start), Addr(at.end))))?;
+                }
+            }
+            Account::SoftDirty { clear, pages } => {
+                for (start, end) in &self.ranges {
+                    pages.each_run(*start, *end, Page::is_soft_dirty, |from, to| found.push((from, to)))?;
+                }
+                clear_soft_dirty(clear)?;
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// A userfaultfd of the stopped task's process, as ours. None: it gets none.
+fn take_faults(slot: &mut Option<Stopped>, pid: Tid) -> Result<Option<File>> {
+    let mut remote = Remote::new(slot)?;
+    let flags = u64::from(libc::O_CLOEXEC.cast_unsigned() | UFFD_USER_MODE_ONLY);
+    let made = remote.call(libc::SYS_userfaultfd, [flags, 0, 0, 0, 0, 0])?;
+    let taken = match i32::try_from(made) {
+        Ok(fd) if fd >= 0 => {
+            let taken = sys::take_fd(pid, Fd(fd)).ok();
+            remote.must("close a descriptor", libc::SYS_close, [made.cast_unsigned(), 0, 0, 0, 0, 0])?;
+            taken
+        }
+        _ => None,
+    };
+    remote.finish()?;
+    Ok(taken)
+}
+
+/// Begins the account anew.
+fn clear_soft_dirty(mut clear: &File) -> io::Result<()> {
+    clear.write_all(b"4")
+}
+
+/// Does this kernel keep soft-dirty bits? Then what is new is dirty.
+fn has_soft_dirty() -> bool {
+    static HAS: OnceLock<bool> = OnceLock::new();
+    *HAS.get_or_init(|| {
+        let page = vec![1_u8; 2 * PAGE_LEN];
+        let start = Addr(page.as_ptr() as u64).page_ceil();
+        let pages = PageMap::open(ours::process_id()).and_then(|pages| pages.range(start, start + PAGE));
+        pages.is_ok_and(|pages| pages.into_iter().all(Page::is_soft_dirty))
+    })
+}
+
+/// Tells which pages of the range are not protected, and protects them. With no `room`, it only protects.
+fn scan(
+    pages: &File,
+    (start, end): (Addr, Addr),
+    room: &mut [page_region],
+    mut told: impl FnMut(&page_region),
+) -> io::Result<()> {
+    let mut wanted = pm_scan_arg {
+        size: size_of::<pm_scan_arg>() as u64,
+        flags: u64::from(PM_SCAN_WP_MATCHING | PM_SCAN_CHECK_WPASYNC),
+        start: start.0,
+        end: end.0,
+        walk_end: 0,
+        vec: if room.is_empty() { 0 } else { room.as_mut_ptr() as u64 },
+        vec_len: room.len() as u64,
+        max_pages: 0,
+        category_inverted: 0,
+        category_mask: PAGE_IS_WRITTEN.into(),
+        category_anyof_mask: 0,
+        return_mask: PAGE_IS_WRITTEN.into(),
+    };
+    while wanted.start < wanted.end {
+        // `vec` and `vec_len` are those of `room`, which nobody else looks at meanwhile.
+        let count = ask(pages, PAGEMAP_SCAN, &mut wanted)?;
+        room.iter().take(count).for_each(&mut told);
+        if wanted.walk_end <= wanted.start {
+            break;
+        }
+        wanted.start = wanted.walk_end;
+    }
+    Ok(())
+}
+
+/// Asks the kernel one of the questions of this file; its answer, a count.
+fn ask<T>(of: &File, request: u32, what: &mut T) -> io::Result<usize> {
+    // SAFETY: each request has the size of the structure that it is for in it, and is asked with that one;
+    // what a structure points to is as long as it says, and borrowed by who asks.
+    let answer = unsafe { libc::ioctl(of.as_raw_fd(), request.into(), ptr::from_mut(what)) };
+    usize::try_from(answer).map_err(|_| io::Error::last_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes of our own to memory of our own. (In a debugger's place, the descriptor would be the task's.)
+    fn sees_our_writes(begin: impl Fn(Vec<(Addr, Addr)>) -> io::Result<Writes>) {
+        const PAGES: usize = 600;
+        // So much is a mapping of its own.
+        let mut memory = vec![0_u8; (PAGES + 1) * PAGE_LEN];
+        let first = Addr(memory.as_ptr() as u64);
+        let start = first.page_ceil();
+        let memory = &mut memory[usize::try_from(start - first).unwrap()..];
+        memory[..500 * PAGE_LEN].fill(1);
+        let mut writes = begin(vec![(start, start + (PAGES * PAGE_LEN) as u64)]).unwrap();
+        let mut seen = || -> Vec<u64> {
+            let pages = writes.since_last().unwrap();
+            let pages = pages.into_iter().flat_map(|(from, to)| Addr::steps(from..to, PAGE_LEN));
+            pages.map(|page| (page - start) / PAGE).collect()
+        };
+        assert_eq!(seen(), []);
+        memory[3 * PAGE_LEN] = 2;
+        memory[4 * PAGE_LEN + 17] = 2;
+        memory[499 * PAGE_LEN] = 2;
+        // One that was not there.
+        memory[550 * PAGE_LEN] = 2;
+        assert_eq!(seen(), [3, 4, 499, 550]);
+        memory[3 * PAGE_LEN] = 3;
+        assert_eq!(seen(), [3]);
+        // More runs than are told in one go.
+        (0..PAGES).step_by(2).for_each(|page| memory[page * PAGE_LEN] = 4);
+        assert_eq!(seen(), (0..PAGES as u64).step_by(2).collect::<Vec<_>>());
+        assert_eq!(seen(), []);
+    }
+
+    #[test]
+    fn writes_are_seen_by_faults() {
+        let made = || -> io::Result<File> {
+            use std::os::fd::FromRawFd;
+            let flags = libc::O_CLOEXEC | UFFD_USER_MODE_ONLY.cast_signed();
+            // SAFETY: a plain number; a descriptor that the call makes is new and ours.
+            unsafe {
+                match libc::syscall(libc::SYS_userfaultfd, flags) {
+                    -1 => Err(io::Error::last_os_error()),
+                    fd => Ok(File::from_raw_fd(i32::try_from(fd).unwrap())),
+                }
+            }
+        };
+        let me = ours::process_id();
+        let is_there = made().and_then(|faults| Writes::by_faults(faults, me, &[]));
+        match is_there {
+            Ok(_) => sees_our_writes(|ranges| Writes::by_faults(made()?, me, &ranges)),
+            Err(why) => println!("ignored: this kernel has no asynchronous write protection here: {why}"),
+        }
+    }
+
+    #[test]
+    fn writes_are_seen_by_soft_dirty_bits() {
+        if has_soft_dirty() {
+            sees_our_writes(|ranges| Writes::by_soft_dirty(ours::process_id(), ranges));
+        } else {
+            println!("ignored: this kernel has no soft-dirty bits");
+        }
+    }
+}
