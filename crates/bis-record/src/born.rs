@@ -127,7 +127,10 @@ impl Domain {
         let mut writes = Vec::new();
         if let Some(addr) = args.told_child() {
             let data = Memory::open(child)?.read_vec(Addr(addr), 4)?;
-            writes.push(MemWrite { addr: Addr(addr), data });
+            let write = MemWrite { addr: Addr(addr), data };
+            // In memory that both share, it is written before the call has returned, as others see it.
+            let is_shared = self.space.shared().at(write.addr).is_some();
+            if is_shared { self.call(tid)?.writes.push(write) } else { writes.push(write) }
         }
         let domain = self.session.new_domain_id();
         self.tell_of_birth(tid, child, domain, args)?;

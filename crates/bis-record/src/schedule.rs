@@ -17,7 +17,7 @@ use std::{
 };
 
 use bis_syscalls::Handler;
-use bis_trace::types::Tid;
+use bis_trace::types::{Addr, Tid};
 use bis_tracee::{Status, ours, proc::Runnable, task};
 
 use crate::{
@@ -26,6 +26,7 @@ use crate::{
     error::{RecordError, Result},
     events::Recorder,
     places::PASSED_OVER_MAX,
+    process::Process,
     seed::Seed,
     task::{InCall, Task},
 };
@@ -216,7 +217,9 @@ impl Domain {
         if let Some(front) = self.turns.front() {
             self.turns.give_way(front);
         }
-        self.release_tokens()?;
+        if !self.is_execing_beside_watchers() {
+            self.release_tokens()?;
+        }
         self.session.cores.leave(self.core);
         // Nobody runs of whom the watch thread could want anything.
         self.watched.takes_turns.store(false, Ordering::Relaxed);
@@ -315,16 +318,32 @@ impl Recorder<'_> {
     }
 }
 
+impl Process {
+    /// Does a task execute a program, and does the kernel write something for it on its way to memory that
+    /// other domains map, too? That is in order only if they do not go on meanwhile.
+    fn is_execing_beside_watchers(&self) -> bool {
+        let is_shared = |addr: Addr| self.space.shared().at(addr).is_some();
+        let writes =
+            |task: &Task| is_shared(task.clear_tid) || task.at_exec.iter().any(|write| is_shared(write.addr));
+        self.execing().any(writes)
+    }
+}
+
 impl Crew {
     /// Does a task execute a program whose memory another process goes on with, and in which the kernel
     /// writes something for it on its way? That is in order only if nobody goes on meanwhile.
     fn is_execing_beside_others(&self) -> bool {
-        let writes = |task: &Task| !task.clear_tid.is_null() || !task.at_exec.is_empty();
+        let writes = |task: &&Task| !task.clear_tid.is_null() || !task.at_exec.is_empty();
+        let execing = self.execing().find(writes);
+        execing.is_some_and(|task| self.tasks.values().any(|it| it.pid != task.pid))
+    }
+
+    /// The tasks that the kernel has in an exec.
+    fn execing(&self) -> impl Iterator<Item = &Task> {
         let is_in_exec = |call: &InCall| matches!(call.handler, Some(Handler::Execve | Handler::Execveat));
-        let execs = |task: &&Task| {
-            task.report.is_none() && task.call.as_ref().is_some_and(is_in_exec) && writes(task)
-        };
-        self.tasks.values().find(execs).is_some_and(|task| self.tasks.values().any(|it| it.pid != task.pid))
+        self.tasks
+            .values()
+            .filter(move |task| task.report.is_none() && task.call.as_ref().is_some_and(is_in_exec))
     }
 }
 

@@ -30,11 +30,11 @@ impl Domain {
     pub fn sees_what_it_writes(&mut self, tid: Tid) -> Result<bool> {
         let began = Instant::now();
         let sees = self.sees_writes(tid);
-        self.written.spent += began.elapsed();
         if matches!(sees, Ok(true)) {
             self.writes = None;
             self.written.looks = 0;
         }
+        self.written.spent += began.elapsed();
         sees
     }
 
