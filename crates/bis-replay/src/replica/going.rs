@@ -64,7 +64,10 @@ impl Replica<'_> {
         let memory_left = self.leave(tid, &mut touched, host, limit);
         self.traps.set_moment(&self.space.memory, &[])?;
         Ok(match (memory_left?, touched) {
-            (None | Some(Stop::Event(_)), Some(pieces)) => Stop::Watched(tid, pieces),
+            (None, Some(pieces)) => Stop::Watched(tid, pieces),
+            // At an event everybody looks at what is watched anyway. (A hook touches what its call would
+            // fill,
+            // and then leaves that to the kernel.)
             (Some(other), _) => other,
             (None, None) => Stop::Stepped(tid),
         })
