@@ -57,7 +57,8 @@
 #                            `back` and `forward`, behind the present one, unless it is the present one.
 #
 # COPIES. gdb calls functions in a copy of the program, and looks at what they have left, by packets like all others.
-#   prompt                   -> `same`, or `gone`: a copy in which no call is going on has been thrown away, and what gdb
+#   prompt                   -> `left`: going backwards has left the libraries behind, and `libraries` (above) answers `moved`.
+#                            Or `same`, or `gone`: a copy in which no call is going on has been thrown away, and what gdb
 #                            remembers of memory with it. Behind that, lines for people: what gdb wanted to write and the server
 #                            has refused, which gdb tells as if nothing were mapped there. Sent before each prompt.
 #   divert [thread TID]      -> lines for people: what is seen from now on is a copy of the program, which may be written to.
@@ -555,6 +556,8 @@ def bis_prompt():
     state, _, refused = bis_monitor("prompt").partition("\n")
     if state == "gone":
         gdb.execute("maintenance flush dcache", to_string=True)
+    elif state == "left":
+        bis_reads_libraries()
     if refused:
         gdb.write(refused, gdb.STDERR)
     # A command that failed when it had moved the program told of no stop.

@@ -278,6 +278,8 @@ impl Domain {
 
     /// Lets the kernel make a call, with its memory where it may change: the last step at its entry.
     fn go_into(&mut self, tid: Tid, call: &Call, row: &Row, blocks: bool, tried: bool) -> Result<()> {
+        // It would keep mappings apart that the kernel is to take for one.
+        self.writes = None;
         let blocks = blocks && !self.is_alone();
         if blocks && !self.relocate(tid)? {
             return Ok(());

@@ -2,7 +2,7 @@
 
 use bis_trace::types::{Addr, Signal, Tid};
 
-use super::served::Served;
+use super::{memory::Listed, served::Served};
 use crate::{
     protocol::{
         ThreadId,
@@ -74,7 +74,16 @@ impl<'t> Served<'t> {
         }
         if !self.session.end_diversion() {
             self.session.is_behind();
-            return self.moved(how);
+            let reply = self.moved(how);
+            // In front of the dynamic linker's begin, gdb looks for the program's symbols in a namespace that
+            // is not there any more.
+            if matches!(self.last.why, Why::Begin)
+                && !self.memory.told_libraries.is_empty()
+                && self.libraries("").is_some_and(|now| now.libraries.is_empty())
+            {
+                self.memory.listed = Listed::Moved;
+            }
+            return reply;
         }
         self.session.say_line("bis: back from the copy of the program, which is thrown away.");
         let report = Report { tid: self.session.tid(), why: Why::Arrived };

@@ -132,10 +132,16 @@ impl<'t> Served<'t> {
         Ok("ok\n".into())
     }
 
-    /// The user can type: what has become of a copy of the program meanwhile.
+    /// The user can type: what has become of a copy of the program meanwhile, or that its libraries were left
+    /// behind.
     fn at_prompt(&mut self) -> String {
         let (is_gone, refused) = self.session.at_prompt();
-        let state = if is_gone { "gone\n" } else { "same\n" };
+        let has_left = self.memory.listed == Listed::Moved;
+        let state = match () {
+            () if is_gone => "gone\n",
+            () if has_left => "left\n",
+            () => "same\n",
+        };
         format!("{state}{}", refused.map_or_else(String::new, |refused| refused + "\n"))
     }
 

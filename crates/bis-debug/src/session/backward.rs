@@ -21,7 +21,10 @@ use std::{
 };
 
 use bis_replay::{Limit, Stop};
-use bis_trace::types::{Addr, Tid};
+use bis_trace::{
+    event::{DomainEntry, Meta},
+    types::{Addr, Tid},
+};
 
 pub(super) use self::hit::{Found, Hit, Hits, Patience};
 use super::{
@@ -196,6 +199,10 @@ impl<'t> Session<'t> {
         let Some(position) = before else {
             let entry = self.world.entry(self.images[self.image_of(self.position.event)]);
             let entry = entry.map_err(bis_replay::Halt::from)?;
+            if self.was_made_behind(entry, tid) {
+                // It stays where it begins; what others have done before is for them to be led back over.
+                return Ok(Report { tid, why: Why::Begin });
+            }
             if self.image_of(entry.seq) > 0 && is_told {
                 return self.previous_image(&Position::at(entry.seq));
             }
@@ -209,5 +216,11 @@ impl<'t> Session<'t> {
         let changed = self.points.watchpoint(None, &values, asker).0.filter(|_| is_told);
         let why = changed.map_or(Why::Step, |(kind, addr, _)| Why::Watchpoint { kind, addr });
         Ok(Report { tid, why })
+    }
+
+    /// Was this task made by another one of the image, and not there when that began?
+    fn was_made_behind(&self, begin: &DomainEntry, tid: Tid) -> bool {
+        let is_it = |meta: &Meta| matches!(meta, Meta::Task { domain, tid: made, seq, .. } if (*domain, *made) == (begin.domain, tid) && *seq > begin.seq);
+        self.world.trace().metas().any(is_it)
     }
 }

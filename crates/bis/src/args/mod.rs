@@ -67,7 +67,6 @@ const EXIT_STATUSES: &str = "Exit status:
 {EXIT_STATUSES}
 
 {}", env::help()),
-    disable_help_subcommand = true,
     subcommand_required = true,
     arg_required_else_help = true
 )]

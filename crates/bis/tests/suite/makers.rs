@@ -61,6 +61,13 @@ fn ensure(holds: bool, why: impl FnOnce() -> String) -> Result<(), Failed> {
     if holds { Ok(()) } else { Err(why().into()) }
 }
 
+/// Is the process there, and no zombie? That it becomes when it has closed its files.
+fn holds_files(process: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).unwrap_or_default();
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
 /// A user's folder, with the guest in it.
 struct Home {
     folder: Folder,
@@ -126,10 +133,16 @@ impl Home {
         found.collect()
     }
 
+    /// Kills the makers, and waits until they have nothing open any more: they run when nobody else does, and
+    /// so they end. Their locks are nobody's only then; their words are gone before.
     fn kill_makers(&self) {
         for maker in self.makers() {
             // It may be gone.
             let _ = kill_process(maker, Signal::KILL);
+            let began = Instant::now();
+            while holds_files(maker) && began.elapsed() < MAKERS_MAX {
+                thread::sleep(Duration::from_millis(5));
+            }
         }
     }
 
