@@ -171,7 +171,7 @@ impl Domain {
             self.looked_at = ran.map(|ran| (tid, ran));
             return Ok(false);
         }
-        if self.written.is_unknown() && self.learn_round(tid)? == Step::Elsewhere {
+        if self.learn_round(tid)? == Step::Elsewhere {
             return Ok(true);
         }
         self.looked_at = None;

@@ -3,7 +3,8 @@
 //! A loop's state may be anywhere, be it in a page that nothing leads to which is looked at: an interpreter
 //! counts in its function's data, a benchmark in a frame far up the stack. So the kernel is asked, where it
 //! can tell, what a task writes to in a moment in front of its pause; these pages are then looked at as all
-//! others are (`surroundings.rs`), in front of them. Where it cannot tell, loops are stepped (`rounds.rs`).
+//! others are (`surroundings.rs`), in front of them. Of very many pages not all are looked at, and a kernel may
+//! not tell: so loops that come round soon are stepped, too (`rounds.rs`).
 //!
 //! This file holds what is known of such pages; `seeing.rs` asks.
 
@@ -38,11 +39,6 @@ pub struct Written {
 impl Written {
     pub fn pages(&self) -> &[(Addr, Addr)] {
         &self.pages
-    }
-
-    /// Does the kernel not tell what is written?
-    pub fn is_unknown(&self) -> bool {
-        self.is_unknown
     }
 
     fn may_spend(&self, ran: Option<Duration>) -> bool {
