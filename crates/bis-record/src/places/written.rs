@@ -3,8 +3,8 @@
 //! A loop's state may be anywhere, be it in a page that nothing leads to which is looked at: an interpreter
 //! counts in its function's data, a benchmark in a frame far up the stack. So the kernel is asked, where it
 //! can tell, what a task writes to in a moment in front of its pause; these pages are then looked at as all
-//! others are (`surroundings.rs`), in front of them. Of very many pages not all are looked at, and a kernel may
-//! not tell: so loops that come round soon are stepped, too (`rounds.rs`).
+//! others are (`surroundings.rs`), in front of them. Of very many pages not all are looked at, and a kernel
+//! may not tell: so loops that come round soon are stepped, too (`rounds.rs`).
 //!
 //! This file holds what is known of such pages; `seeing.rs` asks.
 
