@@ -1,7 +1,7 @@
 //! Which pages of an address space are written to while its tasks run.
 //!
 //! The kernel keeps account of that where it is asked to protect pages and to take the protection away by
-//! itself at the first write. Either way, such a write takes about a microsecond longer, once.
+//! itself at the first write. Either way, the first write to each page is a fault.
 //!
 //! - Userfaultfd with `UFFD_FEATURE_WP_ASYNC` (Linux 6.7) does it for the ranges that are registered with it,
 //!   and `PAGEMAP_SCAN` tells and begins anew in one go (Documentation/admin-guide/mm/pagemap.rst). The

@@ -136,11 +136,12 @@ impl<'t> Served<'t> {
     /// behind.
     fn at_prompt(&mut self) -> String {
         let (is_gone, refused) = self.session.at_prompt();
-        let has_left = self.memory.listed == Listed::Moved;
-        let state = match () {
-            () if is_gone => "gone\n",
-            () if has_left => "left\n",
-            () => "same\n",
+        let state = if is_gone {
+            "gone\n"
+        } else if self.memory.listed == Listed::Moved {
+            "left\n"
+        } else {
+            "same\n"
         };
         format!("{state}{}", refused.map_or_else(String::new, |refused| refused + "\n"))
     }

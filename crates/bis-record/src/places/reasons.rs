@@ -11,6 +11,9 @@ use crate::{chaos::Hold, crew::Crew, domain::Domain, task::Task};
 const SIGNAL_WAIT: Duration = Duration::from_millis(2);
 const SIGNAL_WAIT_COUNTED: Duration = Duration::from_micros(500);
 
+/// How long a turn has lasted, with chaos, in which a task may be led on.
+const LED_ON_MIN: Duration = Duration::from_millis(5);
+
 /// How long a task is ready at most without a turn, while more urgent ones have theirs.
 pub const PASSED_OVER_MAX: Duration = Duration::from_millis(100);
 
@@ -73,6 +76,12 @@ impl Domain {
     /// Has the running task computed for this long since its domain's last event?
     pub fn has_run(&self, time: Duration) -> bool {
         self.journal.last().elapsed() >= time
+    }
+
+    /// With chaos: is the turn too young as yet for a task to be led on in it, to learn more of its place?
+    /// Short turns that are drawn are to be short.
+    pub fn is_in_young_turn(&self) -> bool {
+        self.session.chaos.is_some() && !self.has_run(LED_ON_MIN)
     }
 
     /// Lower goes first: what the program has asked for, or with chaos, whether the task is starved. There,

@@ -16,11 +16,12 @@ use bis_trace::{
 use bis_tracee::{Memory, checksum, maps::Mapping, xsave};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::nearby::operands;
+use super::{nearby::operands, written::PAGES_MAX};
 
-/// How much is looked at, bytes. Of a mapping larger than `WHOLE_MAX`, only pages near pointers are: so many
-/// of them, and so much more on both sides of what a register points to.
-const TOTAL_MAX: u64 = 1 << 20;
+/// How much is looked at, bytes: this, and the pages that are written to, which take no room from the rest.
+/// Of a mapping larger than `WHOLE_MAX`, only pages near pointers are: so many of them, and so much more on
+/// both sides of what a register points to.
+const TOTAL_MAX: u64 = (1 << 20) + PAGES_MAX as u64 * PAGE;
 const WHOLE_MAX: u64 = 256 << 10;
 const NEAR_MAX: usize = 128;
 const AROUND: u64 = 4096;

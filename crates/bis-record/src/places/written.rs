@@ -15,7 +15,7 @@ use std::time::Duration;
 use bis_trace::types::{Addr, PAGE, PAGE_LEN};
 
 /// How many pages are looked at because they are written to. Of more, some from everywhere.
-const PAGES_MAX: usize = 128;
+pub const PAGES_MAX: usize = 128;
 
 /// How long bis may be at it: so long, and this part of the task's time. In a large process the kernel has
 /// many pages to go through.

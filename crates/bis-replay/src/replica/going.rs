@@ -66,8 +66,7 @@ impl Replica<'_> {
         Ok(match (memory_left?, touched) {
             (None, Some(pieces)) => Stop::Watched(tid, pieces),
             // At an event everybody looks at what is watched anyway. (A hook touches what its call would
-            // fill,
-            // and then leaves that to the kernel.)
+            // fill, and then leaves that to the kernel.)
             (Some(other), _) => other,
             (None, None) => Stop::Stepped(tid),
         })

@@ -23,9 +23,6 @@ use crate::{
 const COMPUTES_MAX: Duration = Duration::from_micros(200);
 const TAKES_MAX: Duration = Duration::from_millis(50);
 
-/// How long a turn has lasted, with chaos, in which a task may be led on.
-const DRAWN_MIN: Duration = Duration::from_millis(5);
-
 /// How often it may come there with other registers: a function is called from several places in a loop.
 const ARRIVALS_MAX: usize = 12;
 
@@ -75,10 +72,8 @@ impl Domain {
     pub fn learn_round(&mut self, tid: Tid) -> Result<Step> {
         let first = self.stopped(tid)?.regs()?;
         let at = first.ip();
-        // Short turns that chaos has drawn are to be short.
-        let is_drawn = self.session.chaos.is_some() && !self.has_run(DRAWN_MIN);
         // In a trampoline of the dense text, registers are not the program's.
-        if is_drawn || self.space.dense_place(at).is_some() {
+        if self.is_in_young_turn() || self.space.dense_place(at).is_some() {
             return Ok(Step::Done);
         }
         let events = self.journal.count();

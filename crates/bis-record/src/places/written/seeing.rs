@@ -1,6 +1,6 @@
 //! The kernel is asked which pages a task writes to, in front of its pause.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bis_trace::types::{Addr, Signal, Tid};
 use bis_tracee::{checksum, maps, siginfo::SigInfo, task, written::Writes};
@@ -9,9 +9,6 @@ use crate::{crew::with_slot, domain::Domain, error::Result};
 
 /// How often a task goes on to see what else it writes, in front of one pause.
 const LOOKS_MAX: u32 = 2;
-
-/// How long a turn has lasted, with chaos, in which a task may go on for it.
-const DRAWN_MIN: Duration = Duration::from_millis(5);
 
 /// Does the kernel tell what tasks write to?
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,10 +37,8 @@ impl Domain {
 
     fn sees_writes(&mut self, tid: Tid) -> Result<bool> {
         let Some(writes) = &mut self.process.crew.writes else {
-            // Short turns that chaos has drawn are to be short, but for those in which nothing is known yet.
-            let is_drawn =
-                self.session.chaos.is_some() && !self.has_run(DRAWN_MIN) && !self.written.pages.is_empty();
-            if is_drawn || self.creeps || !self.written.may_spend(task::cpu_time(tid)) {
+            let is_left = self.is_in_young_turn() && !self.written.pages.is_empty();
+            if is_left || self.creeps || !self.written.may_spend(task::cpu_time(tid)) {
                 return Ok(true);
             }
             return match self.begin_to_see_writes(tid)? {
