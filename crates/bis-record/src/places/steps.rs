@@ -58,6 +58,7 @@ impl Domain {
     }
 
     fn run_to(&mut self, tid: Tid, to: Addr) -> Result<bool> {
+        self.task(tid)?.steps.interrupt();
         loop {
             place::set_breakpoint(self.stopped(tid)?, to)?;
             self.resume(tid, Resume::Cont)?;
@@ -114,6 +115,7 @@ impl Domain {
 
     /// The same, for a task that is hushed for steps.
     pub fn step_hushed(&mut self, tid: Tid) -> Result<Step> {
+        self.task(tid)?.steps.interrupt();
         let begin = self.stopped(tid)?.regs()?;
         let code = self.memory.read_upto(begin.ip(), 15);
         let it = Decoder::with_ip(self.space.bits(), &code, begin.rip, DecoderOptions::NONE).decode();

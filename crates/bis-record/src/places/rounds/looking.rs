@@ -159,6 +159,7 @@ impl Domain {
     /// Lets the task go on until it comes to this address. False: something else has come first, be it that
     /// it has taken too long; that is its report.
     fn comes_to(&mut self, tid: Tid, to: Addr, begin: &Begin) -> Result<bool> {
+        self.task(tid)?.steps.interrupt();
         loop {
             place::set_breakpoint(self.stopped(tid)?, to)?;
             self.resume(tid, Resume::Cont)?;
