@@ -1,7 +1,9 @@
 # One instruction back, and another one, from where a thread was stopped in a loop of a few bytes: the search for that
 # place is in the way of whatever would count the rounds, and the second step begins in the middle of them. The place
-# itself becomes an arrival, to which no search leads.
+# itself becomes an arrival, to which no search leads. With fewer rounds, a thread could come to its milestones before
+# it is stopped once.
 # program: rare_in_tight_loop.c
+# cflags: -O0 -DROUNDS=0xa000000
 break *(char *) &milestone
 continue
 continue

@@ -29,6 +29,8 @@ print milestones
 reverse-stepi
 print (int) $eflags & 0x40
 #> = 64
+# Where the thread was stopped right at the breakpoint, another one may come there first.
+condition 1 milestones == 3
 continue
 print milestones
 #> = 3

@@ -3,12 +3,16 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#ifndef ROUNDS
+#define ROUNDS 0x2000000
+#endif
+
 int milestones;
 
 static void *compute(void *argument)
 {
     for (int i = 0; i < 3; i++) {
-        unsigned rounds = 0x2000000;
+        unsigned rounds = ROUNDS;
         __asm__ volatile("1: dec %0\n\t"
                          "jnz 1b\n"
                          "milestone: lock incl %1"

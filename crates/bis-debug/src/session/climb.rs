@@ -156,12 +156,17 @@ impl<'t> Session<'t> {
         {
             return Ok(Some(climb));
         }
-        let Some(mut climb) = Climb::begin(from, end, image)? else { return Ok(None) };
+        let Some(mut climb) = Climb::begin(from.clone(), end, image)? else { return Ok(None) };
         if than.is_some() || end.legs.is_empty() {
             self.climb_to(&mut climb, own_end, false)?;
         } else if !self.climb_to(&mut climb, own_end, true)? && climb.rungs[0].copy.done() < end.event {
             // Behind the last event is the very place, by another name.
             climb.end = Position::at(end.event);
+            if let Some(place) = self.place_of_pause(&from, &climb.end)?
+                && let Some(climb) = self.climb_to_pause(&place, own_end)?
+            {
+                return Ok(Some(climb));
+            }
             climb.rungs[0].done = Done::default();
             self.climb_to(&mut climb, own_end, true)?;
         }

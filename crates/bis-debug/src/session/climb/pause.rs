@@ -83,6 +83,9 @@ impl<'t> Session<'t> {
             return Ok(known.cloned());
         }
         let place = self.look_for_pause(from, end)?;
+        if place.is_none() {
+            tracing::debug!(from = %from.position, %end, "no place of a pause");
+        }
         self.inner.pauses_at(end.event, place.clone());
         Ok(place)
     }
