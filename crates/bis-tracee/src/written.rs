@@ -51,6 +51,7 @@ const BATCH: usize = 256;
 pub struct Writes {
     account: Account,
     ranges: Vec<(Addr, Addr)>,
+    is_whole: bool,
 }
 
 /// Who keeps it.
@@ -83,6 +84,11 @@ impl Writes {
         Ok(if has_soft_dirty() { Writes::by_soft_dirty(pid, ranges).ok() } else { None })
     }
 
+    /// Is account kept of all that was asked for?
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
     /// What of the kernel keeps the account.
     pub fn teller(&self) -> &'static str {
         match self.account {
@@ -100,17 +106,23 @@ impl Writes {
             let mut register = uffdio_register { range, mode: MODE_WP, ioctls: 0 };
             ask(&faults, UFFDIO_REGISTER, &mut register).is_ok()
         };
+        let asked = ranges.len();
         let ranges: Vec<_> = ranges.iter().copied().filter(register).collect();
+        let is_whole = ranges.len() == asked;
         for range in &ranges {
             scan(&pages, *range, &mut [], |_| {})?;
         }
-        Ok(Writes { account: Account::Faults { _faults: faults, pages }, ranges })
+        Ok(Writes { account: Account::Faults { _faults: faults, pages }, ranges, is_whole })
     }
 
     fn by_soft_dirty(pid: Tid, ranges: Vec<(Addr, Addr)>) -> io::Result<Writes> {
         let clear = File::options().write(true).open(proc::path(pid, "clear_refs"))?;
         clear_soft_dirty(&clear)?;
-        Ok(Writes { account: Account::SoftDirty { clear, pages: PageMap::open(pid)? }, ranges })
+        Ok(Writes {
+            account: Account::SoftDirty { clear, pages: PageMap::open(pid)? },
+            ranges,
+            is_whole: true,
+        })
     }
 
     /// What has been written to since the last time, or the begin: ranges of whole pages, in order.

@@ -33,6 +33,7 @@ use iced_x86::{Decoder, DecoderOptions, OpKind};
 use super::{
     nearby::{look_around, read_worth},
     surroundings::{Surroundings, saved_masks, saved_states, stacks_within},
+    written::Sees,
 };
 use crate::{
     crew::Crew,
@@ -167,12 +168,13 @@ impl Domain {
         if !self.has_computed_since_look(tid)? {
             return Ok(false);
         }
-        if !self.sees_what_it_writes(tid)? {
-            self.looked_at = ran.map(|ran| (tid, ran));
-            return Ok(false);
-        }
-        if self.learn_round(tid)? == Step::Elsewhere {
-            return Ok(true);
+        match self.sees_what_it_writes(tid)? {
+            Sees::NotYet => {
+                self.looked_at = ran.map(|ran| (tid, ran));
+                return Ok(false);
+            }
+            Sees::Perhaps if self.learn_round(tid)? == Step::Elsewhere => return Ok(true),
+            Sees::Perhaps | Sees::All => {}
         }
         self.looked_at = None;
         let Some(span) = self.find_span(tid)? else { return Ok(true) };

@@ -3,12 +3,15 @@
 //! A loop's state may be anywhere, be it in a page that nothing leads to which is looked at: an interpreter
 //! counts in its function's data, a benchmark in a frame far up the stack. So the kernel is asked, where it
 //! can tell, what a task writes to in a moment in front of its pause; these pages are then looked at as all
-//! others are (`surroundings.rs`), in front of them. Of very many pages not all are looked at, and a kernel
-//! may not tell: so loops that come round soon are stepped, too (`rounds.rs`).
+//! others are (`surroundings.rs`), in front of them. Where these are not all (there are very many, the kernel
+//! does not tell, or would have to be asked for too long), loops that come round soon are stepped
+//! (`rounds.rs`).
 //!
 //! This file holds what is known of such pages; `seeing.rs` asks.
 
 mod seeing;
+
+pub use seeing::Sees;
 
 use std::time::Duration;
 
@@ -31,6 +34,8 @@ pub struct Written {
     left_out: Vec<(Addr, Addr)>,
     /// How often the task has gone on, in front of its pause.
     looks: u32,
+    /// Is account kept of all that may be written to?
+    is_whole: bool,
     spent: Duration,
     /// The kernel does not tell.
     is_unknown: bool,
@@ -45,12 +50,13 @@ impl Written {
         self.spent <= SPENT_MIN + ran.unwrap_or_default() / SPENT_PART
     }
 
-    /// Takes these ranges for what is written to, page by page.
-    fn learn(&mut self, ranges: &[(Addr, Addr)]) {
+    /// Takes these ranges for what is written to, page by page. False: there are too many.
+    fn learn(&mut self, ranges: &[(Addr, Addr)]) -> bool {
         let pages = ranges.iter().flat_map(|(start, end)| Addr::steps(*start..*end, PAGE_LEN));
         let pages: Vec<_> = pages.map(|page| (page, page + PAGE)).collect();
         let step = pages.len().div_ceil(PAGES_MAX).max(1);
         self.pages = pages.into_iter().step_by(step).collect();
+        step == 1
     }
 }
 
@@ -61,11 +67,12 @@ mod tests {
     #[test]
     fn of_very_many_pages_some_from_everywhere_are_looked_at() {
         let mut written = Written::default();
-        written.learn(&[(Addr(0x1000), Addr(0x3000)), (Addr(0x8000), Addr(0x9000))]);
+        assert!(written.learn(&[(Addr(0x1000), Addr(0x3000)), (Addr(0x8000), Addr(0x9000))]));
         let pages: Vec<u64> = written.pages().iter().map(|(start, _)| start.0).collect();
         assert_eq!(pages, [0x1000, 0x2000, 0x8000]);
         assert!(written.pages().iter().all(|(start, end)| *end == *start + PAGE));
-        written.learn(&[(Addr(0), Addr(300 * PAGE)), (Addr(0x1000_0000), Addr(0x1000_1000))]);
+        let far = (Addr(0x1000_0000), Addr(0x1000_1000));
+        assert!(!written.learn(&[(Addr(0), Addr(300 * PAGE)), far]));
         assert!(written.pages().len() <= PAGES_MAX && written.pages().len() > PAGES_MAX / 2);
         assert_eq!(written.pages().last().map(|page| page.0), Some(Addr(0x1000_0000)));
     }

@@ -10,6 +10,16 @@ use crate::{crew::with_slot, domain::Domain, error::Result};
 /// How often a task goes on to see what else it writes, in front of one pause.
 const LOOKS_MAX: u32 = 2;
 
+/// Is all looked at that a task writes to, in front of its pause?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sees {
+    /// The task is to go on for a moment, to see that.
+    NotYet,
+    All,
+    /// Nobody knows: the kernel does not tell, or is not asked each time, or there is too much.
+    Perhaps,
+}
+
 /// Does the kernel tell what tasks write to?
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Begin {
@@ -22,12 +32,11 @@ pub enum Begin {
 }
 
 impl Domain {
-    /// The task has been stopped, and its surroundings are known. Do they hold all that it writes to? False:
-    /// it is to go on for a moment, to see that.
-    pub fn sees_what_it_writes(&mut self, tid: Tid) -> Result<bool> {
+    /// The task has been stopped, and its surroundings are known. Do they hold all that it writes to?
+    pub fn sees_what_it_writes(&mut self, tid: Tid) -> Result<Sees> {
         let began = Instant::now();
         let sees = self.sees_writes(tid);
-        if matches!(sees, Ok(true)) {
+        if matches!(sees, Ok(Sees::All | Sees::Perhaps)) {
             self.writes = None;
             self.written.looks = 0;
         }
@@ -35,35 +44,39 @@ impl Domain {
         sees
     }
 
-    fn sees_writes(&mut self, tid: Tid) -> Result<bool> {
+    fn sees_writes(&mut self, tid: Tid) -> Result<Sees> {
         let Some(writes) = &mut self.process.crew.writes else {
             let is_left = self.is_in_young_turn() && !self.written.pages.is_empty();
             if is_left || self.creeps || !self.written.may_spend(task::cpu_time(tid)) {
-                return Ok(true);
+                return Ok(Sees::Perhaps);
             }
             return match self.begin_to_see_writes(tid)? {
-                Begin::Unknown => Ok(true),
-                Begin::Later => Ok(false),
+                Begin::Unknown => Ok(Sees::Perhaps),
+                Begin::Later => Ok(Sees::NotYet),
                 Begin::Begun => {
                     self.look_wide(tid)?;
-                    Ok(false)
+                    Ok(Sees::NotYet)
                 }
             };
         };
-        let Ok(ranges) = writes.since_last() else { return Ok(true) };
-        self.written.learn(&ranges);
-        let is_new =
-            |page: &&(Addr, Addr)| !self.surroundings.covers(**page) && !self.written.left_out.contains(page);
-        let new = self.written.pages.iter().filter(is_new).count();
-        tracing::debug!(domain = %self.id, %tid, pages = self.written.pages.len(), new, "writes to");
+        let Ok(ranges) = writes.since_last() else { return Ok(Sees::Perhaps) };
+        let are_all = self.written.learn(&ranges) && self.written.is_whole;
+        let is_covered = |page: &(Addr, Addr)| self.surroundings.covers(*page);
+        let uncovered = self.written.pages.iter().filter(|page| !is_covered(page));
+        let (mut left_out, mut new) = (0, 0);
+        for page in uncovered {
+            *(if self.written.left_out.contains(page) { &mut left_out } else { &mut new }) += 1;
+        }
+        let pages = self.written.pages.len();
+        tracing::debug!(domain = %self.id, %tid, pages, left_out, new, "writes to");
         if new == 0 || self.written.looks == LOOKS_MAX {
-            return Ok(true);
+            return Ok(if are_all && left_out + new == 0 { Sees::All } else { Sees::Perhaps });
         }
         self.written.looks += 1;
         self.look_wide(tid)?;
         let left_out = |page: &(Addr, Addr)| !self.surroundings.covers(*page);
         self.written.left_out = self.written.pages.iter().copied().filter(left_out).collect();
-        Ok(false)
+        Ok(Sees::NotYet)
     }
 
     /// Asks the kernel to tell from now on what the tasks write to.
@@ -80,13 +93,15 @@ impl Domain {
             Some(_) => return Ok(Begin::Unknown),
             None => {}
         }
-        let is_own = |m: &maps::Mapping| !m.shared && checksum::is_summed(m);
-        let ranges: Vec<_> =
-            maps::read(tid)?.iter().filter(|m| is_own(m)).map(|m| (m.start, m.end)).collect();
+        let mut mappings = maps::read(tid)?;
+        mappings.retain(checksum::is_summed);
+        let (own, shared): (Vec<_>, Vec<_>) = mappings.into_iter().partition(|m| !m.shared);
+        let ranges = own.iter().map(|m| (m.start, m.end)).collect();
         let pid = self.task(tid)?.pid;
         self.process.crew.writes = with_slot(self, tid, |_, slot| Ok(Writes::begin(slot, pid, ranges)?))?;
         self.written.looks = 0;
         self.written.is_unknown = self.writes.is_none();
+        self.written.is_whole = shared.is_empty() && self.writes.as_ref().is_some_and(Writes::is_whole);
         Ok(if self.written.is_unknown { Begin::Unknown } else { Begin::Begun })
     }
 }
