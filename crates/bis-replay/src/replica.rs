@@ -30,7 +30,7 @@ use bis_trace::{
     event::{DomainEntry, Effect, Event, EventKind, Outcome, TaskEnd, Turn},
     types::{Addr, EventSeq, Tid},
 };
-use bis_tracee::{Memory, Stopped, balance, task as waiting, xlayout::Moved};
+use bis_tracee::{Memory, Stopped, balance, proc, task as waiting, xlayout::Moved};
 
 pub(crate) use checks::{Mismatch, Who};
 pub use points::Ahead;
@@ -342,6 +342,12 @@ impl<'t> Replica<'t> {
     /// How long its tasks have had a processor, all together. Of what the kernel does not tell: none.
     pub fn processor_time(&self) -> Duration {
         self.tasks.values().filter_map(|task| waiting::cpu_time(task.ours)).sum()
+    }
+
+    /// How many pages its process has been given, since it was made. Behind a copy that is each one once that
+    /// it writes to. Of what the kernel does not tell: none.
+    pub fn pages_given(&self) -> u64 {
+        proc::minor_faults(self.process.pid()).unwrap_or(0)
     }
 
     /// The event that is underway, if its task has set out for it or stands at its place. True: at its place.

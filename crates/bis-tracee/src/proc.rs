@@ -277,6 +277,12 @@ pub fn processor_time(tid: Tid) -> Option<(Duration, Duration)> {
     Some((time()?, time()?))
 }
 
+/// How many pages the kernel has given a process without reading any (minor faults, of all its threads), since
+/// the process was made. None: it is gone.
+pub fn minor_faults(pid: Tid) -> Option<u64> {
+    Stat(read_text(path(pid, "stat")).ok()?).field(10)?.parse().ok()
+}
+
 /// How many bytes a process has mapped; none if it is gone.
 pub fn mapped(tid: Tid) -> Option<u64> {
     let text = read_text(path(tid, "statm")).ok()?;

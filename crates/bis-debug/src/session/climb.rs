@@ -127,7 +127,7 @@ impl<'t> Session<'t> {
         if !is_here || ran < CHECKPOINT_EVERY * 2 {
             return Ok(name);
         }
-        for (mark, known) in self.strides(&mark, &name, CHECKPOINT_EVERY)? {
+        for (mark, known) in self.strides(&mark, &name)? {
             self.mark_on_way(&mark, position, &known);
         }
         Ok(self.name_of(position))

@@ -146,7 +146,7 @@ impl<'t> Session<'t> {
                 if *due != Due::Not {
                     self.save_live()?;
                     *due = Due::Not;
-                    way.wait = CHECKPOINT_EVERY;
+                    way.wait = self.history.pace();
                     self.alarm.set(way.wait);
                 }
                 self.at_event(way, event)

@@ -7,7 +7,12 @@
 //! mark, gets a second name that goes on from there ([`History::also_known`]). So does one that is named by
 //! more arrivals at an address than had been counted there when the mark was made.
 
-use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    rc::Rc,
+    time::{Duration, Instant},
+};
 
 use bis_replay::{Checkpoint, Halt, Parcel};
 use bis_trace::types::{Addr, EventSeq, Tid};
@@ -18,8 +23,16 @@ use super::{
     place::{Leg, Position},
 };
 
-/// How long a replica runs before a checkpoint is made.
+/// How long a replica runs before a checkpoint is made, at least.
 pub(super) const CHECKPOINT_EVERY: Duration = Duration::from_millis(400);
+
+/// It runs so many times as long as its last checkpoint has cost; up to some time, as whoever goes back waits
+/// for as much to be gone again.
+const PACE: u32 = 8;
+const PACE_MAX: Duration = Duration::from_secs(10);
+
+/// What it costs that a page is written to for the first time behind a checkpoint, and so copied.
+const PAGE_COST: Duration = Duration::from_micros(2);
 
 /// See the module's text. A clone of it is the same checkpoint.
 #[derive(Clone, Debug)]
@@ -32,6 +45,8 @@ pub struct Mark<'t> {
     pub ran: Duration,
     /// One of those that cut a long computation into pieces.
     is_stride: bool,
+    /// What it has cost, and the pages that were copied on the way to it because of the one before.
+    cost: Duration,
     /// How often tasks had come to addresses since the position's event.
     arrivals: Rc<BTreeMap<Addr, u64>>,
 }
@@ -44,13 +59,17 @@ impl<'t> Mark<'t> {
     pub fn of(live: &mut Live<'t>, position: Position) -> Result<Option<Mark<'t>>, Halt> {
         let traps = live.replica.traps();
         let (ran, arrivals) = (traps.ran_for(), Rc::new(traps.all_arrivals()));
+        let began = Instant::now();
         let copy = live.replica.checkpoint(&mut live.company)?;
+        let pages = u32::try_from(live.pages_since_mark()).unwrap_or(u32::MAX);
+        let cost = began.elapsed().saturating_add(PAGE_COST.saturating_mul(pages));
         let mark = |copy| Mark {
             copy: Rc::new(RefCell::new(copy)),
             position,
             image: live.image,
             ran,
             is_stride: false,
+            cost,
             arrivals,
         };
         Ok(copy.map(mark))
@@ -60,6 +79,11 @@ impl<'t> Mark<'t> {
     #[must_use]
     pub fn into_stride(self) -> Mark<'t> {
         Mark { is_stride: true, ..self }
+    }
+
+    /// How long a replica is to run from here before the next checkpoint is made.
+    pub fn pace(&self) -> Duration {
+        CHECKPOINT_EVERY.max((self.cost * PACE).min(PACE_MAX))
     }
 
     /// A copy of it, for another thread. None: it cannot be sent.
@@ -78,7 +102,7 @@ impl<'t> Mark<'t> {
     pub fn received(copy: Checkpoint<'t>, place: Place) -> Mark<'t> {
         let Place { position, image, ran } = place;
         let copy = Rc::new(RefCell::new(copy));
-        Mark { copy, position, image, ran, is_stride: false, arrivals: Rc::default() }
+        Mark { copy, position, image, ran, is_stride: false, cost: Duration::ZERO, arrivals: Rc::default() }
     }
 
     /// A replica that goes on from here.
@@ -118,6 +142,8 @@ pub struct History<'t> {
     measured: usize,
     /// The marks alone take all that there is.
     is_short: bool,
+    /// How long a replica is to run behind the newest mark before the next one is made.
+    pace: Duration,
 }
 
 /// How many marks there are at most; then every third of the oldest goes.
@@ -146,6 +172,7 @@ impl<'t> History<'t> {
             others: Vec::new(),
             measured: 0,
             is_short: false,
+            pace: CHECKPOINT_EVERY,
         }
     }
 
@@ -153,11 +180,17 @@ impl<'t> History<'t> {
         &self.budget
     }
 
+    /// How long a replica is to run before the next mark is made.
+    pub fn pace(&self) -> Duration {
+        self.pace
+    }
+
     pub fn add(&mut self, mark: Mark<'t>) {
         if self.marks.iter().any(|(_, known)| known.position == mark.position) {
             return;
         }
         self.next += 1;
+        self.pace = mark.pace();
         let place = |mark: &Mark<'_>| (mark.position.event, mark.ran);
         let at = self.marks.partition_point(|(_, known)| place(known) <= place(&mark));
         self.marks.insert(at, (self.next, mark));

@@ -16,11 +16,19 @@ pub struct Live<'t> {
     pub(super) image: usize,
     /// Why it cannot go on, if it cannot.
     pub(super) broken: Option<Report>,
+    /// How many pages it had been given when its last mark was made.
+    given: u64,
 }
 
 impl<'t> Live<'t> {
     pub(super) fn new(replica: Replica<'t>, company: Company<'t>, image: usize) -> Live<'t> {
-        Live { replica, company, image, broken: None }
+        Live { replica, company, image, broken: None, given: 0 }
+    }
+
+    /// How many pages it has been given since its last mark, which is made now.
+    pub(super) fn pages_since_mark(&mut self) -> u64 {
+        let given = self.replica.pages_given();
+        given.saturating_sub(std::mem::replace(&mut self.given, given))
     }
 
     /// The addresses whose arrivals were counted so far, which goes on wherever it is gone to: places are

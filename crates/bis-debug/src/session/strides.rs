@@ -16,7 +16,7 @@ use bis_replay::{Ahead, Limit, Stop};
 use super::{
     Session, Trouble,
     goal::Goal,
-    history::Mark,
+    history::{CHECKPOINT_EVERY, Mark},
     live::Live,
     place::{Leg, Position},
 };
@@ -41,18 +41,19 @@ const LOOK: usize = 300;
 const TRIED_MAX: usize = 10;
 
 impl<'t> Session<'t> {
-    /// Marks every so much of the way from a mark to a position that it leads to. The position gets a name
-    /// that goes on from the last mark. Without a name on the way, they end there.
+    /// Marks all along the way from a mark to a position that it leads to. The position gets a name that goes
+    /// on from the last mark. Without a name on the way, they end there.
     pub(super) fn strides(
         &mut self,
         from: &Mark<'t>,
         end: &Position,
-        every: Duration,
     ) -> Result<Vec<(Mark<'t>, Position)>, Trouble> {
         let mut all: Vec<(Mark<'t>, Position)> = Vec::new();
         let (mut from, mut end) = (from.clone(), end.clone());
         let mut hint = None;
+        let mut every = CHECKPOINT_EVERY;
         while let Stride::Mark(mark, name) = self.stride(&from, &end, every, &mut hint)? {
+            every = mark.pace();
             all.push((mark.clone(), name.clone()));
             (from, end) = (mark, name);
         }

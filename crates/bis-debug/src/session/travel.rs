@@ -10,7 +10,6 @@ use super::{
     Session, Trouble,
     events::is_step,
     goal::Goal,
-    history::CHECKPOINT_EVERY,
     image::begin_image,
     live::Live,
     place::{Leg, Position},
@@ -36,7 +35,7 @@ impl<'t> Session<'t> {
         }
         // Whoever goes there comes again.
         drop(live);
-        for (mark, known) in self.strides(&mark, &name, CHECKPOINT_EVERY)? {
+        for (mark, known) in self.strides(&mark, &name)? {
             self.mark_on_way(&mark, position, &known);
         }
         let name = self.name_of(position);

@@ -7,7 +7,6 @@ use bis_trace::types::{Addr, EventSeq};
 
 use super::{
     Session, Trouble,
-    history::CHECKPOINT_EVERY,
     live::Live,
     place::{Leg, Position},
     points::{Points, Values},
@@ -63,7 +62,7 @@ impl Way {
             trail: None,
             was_stopped_in: None,
             given_up: None,
-            wait: CHECKPOINT_EVERY,
+            wait: session.history.pace(),
             watches,
         }
     }

@@ -4,11 +4,7 @@
 use bis_trace::types::{Addr, EventSeq};
 
 use super::{
-    super::{
-        Session, Trouble,
-        history::{CHECKPOINT_EVERY, Mark},
-        place::Position,
-    },
+    super::{Session, Trouble, history::Mark, place::Position},
     hit::{Found, Hit, Patience},
 };
 
@@ -57,7 +53,7 @@ impl<'t> Session<'t> {
             Found::TooMuch(addr) => self.last_of_many(from, end, Addr(addr), 1),
             Found::TooLong => {
                 let mut pieces = vec![(from.clone(), end.clone())];
-                for (mark, name) in self.strides(from, end, CHECKPOINT_EVERY)? {
+                for (mark, name) in self.strides(from, end)? {
                     self.mark_on_way(&mark, end, &name);
                     if let Some((_, end)) = pieces.last_mut() {
                         *end = mark.position.clone();
