@@ -397,7 +397,8 @@ impl Process {
     /// Does a branch near these instructions lead into their middle? Whoever comes there traps in replay,
     /// which takes too long in a loop.
     pub fn is_entered(&self, span: &Span) -> bool {
-        const CODE_LEN: u64 = 256;
+        /// A loop that a compiler has unrolled may be some hundred bytes long.
+        const CODE_LEN: u64 = 4096;
         let middle = span.start() + 1..span.end();
         let code = self.memory.read_upto(Addr(span.start()), CODE_LEN as usize);
         let mut decoder = Decoder::with_ip(self.space.bits(), &code, span.start(), DecoderOptions::NONE);
