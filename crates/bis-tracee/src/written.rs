@@ -46,6 +46,13 @@ const MODE_WP: u64 = 2;
 /// Runs of pages that are told in one go.
 const BATCH: usize = 256;
 
+/// The kernel may give memory out in pages of this length (transparent huge pages), and keeps account of such
+/// a page as a whole.
+const HUGE: u64 = 2 << 20;
+
+/// So many huge pages are cut into small ones at a time.
+const CUT_MAX: usize = 32;
+
 /// The account of writes to some ranges of an address space. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Writes {
@@ -125,17 +132,24 @@ impl Writes {
         })
     }
 
-    /// What has been written to since the last time, or the begin: ranges of whole pages, in order.
+    /// What has been written to since the last time, or the begin: ranges of whole pages, in order; and
+    /// whether the next time may say it more exactly, because huge pages are in them, which were told as
+    /// wholes and have been cut into small ones now.
     ///
     /// # Errors
     /// Where the address space is gone, or a range is not what it was.
-    pub fn since_last(&mut self) -> io::Result<Vec<(Addr, Addr)>> {
+    pub fn since_last(&mut self) -> io::Result<(Vec<(Addr, Addr)>, bool)> {
         const NONE: page_region = page_region { start: 0, end: 0, categories: 0 };
-        let (mut found, mut room) = (Vec::new(), [NONE; BATCH]);
+        let (mut found, mut room, mut cut) = (Vec::new(), [NONE; BATCH], false);
         match &self.account {
             Account::Faults { pages, .. } => {
                 for range in &self.ranges {
                     scan(pages, *range, &mut room, |at| found.push((Addr(at.start), Addr(at.end))))?;
+                }
+                for huge in found.iter().flat_map(huge_pages).take(CUT_MAX) {
+                    // To protect a part of a huge page, the kernel cuts it.
+                    scan(pages, (huge, huge + HUGE / 2), &mut [], |_| {})?;
+                    cut = true;
                 }
             }
             Account::SoftDirty { clear, pages } => {
@@ -145,7 +159,7 @@ impl Writes {
                 clear_soft_dirty(clear)?;
             }
         }
-        Ok(found)
+        Ok((found, cut))
     }
 }
 
@@ -180,6 +194,13 @@ fn has_soft_dirty() -> bool {
         let pages = PageMap::open(ours::process_id()).and_then(|pages| pages.range(start, start + PAGE));
         pages.is_ok_and(|pages| pages.into_iter().all(Page::is_soft_dirty))
     })
+}
+
+/// The ranges that may be huge pages within a range of pages.
+fn huge_pages((start, end): &(Addr, Addr)) -> impl Iterator<Item = Addr> + use<> {
+    let end = *end;
+    let first = Addr(start.0.next_multiple_of(HUGE));
+    (0..).map(move |number| first + number * HUGE).take_while(move |huge| *huge + HUGE <= end)
 }
 
 /// Tells which pages of the range are not protected, and protects them. With no `room`, it only protects.
@@ -238,7 +259,7 @@ mod tests {
         memory[..500 * PAGE_LEN].fill(1);
         let mut writes = begin(vec![(start, start + (PAGES * PAGE_LEN) as u64)]).unwrap();
         let mut seen = || -> Vec<u64> {
-            let pages = writes.since_last().unwrap();
+            let (pages, _) = writes.since_last().unwrap();
             let pages = pages.into_iter().flat_map(|(from, to)| Addr::steps(from..to, PAGE_LEN));
             pages.map(|page| (page - start) / PAGE).collect()
         };
@@ -257,19 +278,59 @@ mod tests {
         assert_eq!(seen(), []);
     }
 
+    /// A descriptor of our own memory.
+    fn made() -> io::Result<File> {
+        use std::os::fd::FromRawFd;
+        let flags = libc::O_CLOEXEC | UFFD_USER_MODE_ONLY.cast_signed();
+        // SAFETY: a plain number; a descriptor that the call makes is new and ours.
+        unsafe {
+            match libc::syscall(libc::SYS_userfaultfd, flags) {
+                -1 => Err(io::Error::last_os_error()),
+                fd => Ok(File::from_raw_fd(i32::try_from(fd).unwrap())),
+            }
+        }
+    }
+
+    #[test]
+    fn huge_pages_lie_wholly_within() {
+        let of = |start, end| huge_pages(&(Addr(start), Addr(end))).map(|huge| huge.0).collect::<Vec<_>>();
+        assert_eq!(of(HUGE, 3 * HUGE), [HUGE, 2 * HUGE]);
+        assert_eq!(of(HUGE - PAGE, 2 * HUGE + PAGE), [HUGE]);
+        assert_eq!(of(HUGE + PAGE, 3 * HUGE - PAGE), []);
+    }
+
+    #[test]
+    fn a_huge_page_is_told_exactly_when_it_has_been_cut() {
+        let len = usize::try_from(4 * HUGE).unwrap();
+        // SAFETY: a new mapping of our own, which nobody else knows; it stays.
+        let memory = unsafe {
+            let (prot, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            let at = libc::mmap(ptr::null_mut(), len, prot, flags, -1, 0);
+            assert_ne!(at, libc::MAP_FAILED);
+            libc::madvise(at, len, libc::MADV_HUGEPAGE);
+            std::slice::from_raw_parts_mut(at.cast::<u8>(), len)
+        };
+        memory.fill(1);
+        let start = Addr(memory.as_ptr() as u64);
+        let range = vec![(start, start + len as u64)];
+        let Ok(mut writes) = made().and_then(|faults| Writes::by_faults(faults, ours::process_id(), &range))
+        else {
+            println!("ignored: this kernel has no asynchronous write protection here");
+            return;
+        };
+        let touched = start.0.next_multiple_of(HUGE) + 5 * PAGE;
+        let mut write = || {
+            memory[usize::try_from(touched - start.0).unwrap()] += 1;
+            writes.since_last().unwrap()
+        };
+        let exactly = vec![(Addr(touched), Addr(touched + PAGE))];
+        let (told, is_cut) = write();
+        assert!(is_cut || told == exactly, "told {told:?}");
+        assert_eq!(write(), (exactly, false));
+    }
+
     #[test]
     fn writes_are_seen_by_faults() {
-        let made = || -> io::Result<File> {
-            use std::os::fd::FromRawFd;
-            let flags = libc::O_CLOEXEC | UFFD_USER_MODE_ONLY.cast_signed();
-            // SAFETY: a plain number; a descriptor that the call makes is new and ours.
-            unsafe {
-                match libc::syscall(libc::SYS_userfaultfd, flags) {
-                    -1 => Err(io::Error::last_os_error()),
-                    fd => Ok(File::from_raw_fd(i32::try_from(fd).unwrap())),
-                }
-            }
-        };
         let me = ours::process_id();
         let is_there = made().and_then(|faults| Writes::by_faults(faults, me, &[]));
         match is_there {

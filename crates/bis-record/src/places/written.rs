@@ -50,13 +50,22 @@ impl Written {
         self.spent <= SPENT_MIN + ran.unwrap_or_default() / SPENT_PART
     }
 
-    /// Takes these ranges for what is written to, page by page. False: there are too many.
+    /// Takes these ranges for what is written to, page by page. False: there are too many; then those that
+    /// were known before stay, and some of the others come from everywhere.
     fn learn(&mut self, ranges: &[(Addr, Addr)]) -> bool {
         let pages = ranges.iter().flat_map(|(start, end)| Addr::steps(*start..*end, PAGE_LEN));
         let pages: Vec<_> = pages.map(|page| (page, page + PAGE)).collect();
-        let step = pages.len().div_ceil(PAGES_MAX).max(1);
-        self.pages = pages.into_iter().step_by(step).collect();
-        step == 1
+        if pages.len() <= PAGES_MAX {
+            self.pages = pages;
+            return true;
+        }
+        let (known, new): (Vec<_>, Vec<_>) =
+            pages.into_iter().partition(|page| self.pages.binary_search(page).is_ok());
+        let room = PAGES_MAX - known.len();
+        let step = new.len().div_ceil(room.max(1)).max(1);
+        self.pages = known.into_iter().chain(new.into_iter().step_by(step).take(room)).collect();
+        self.pages.sort_unstable();
+        false
     }
 }
 
@@ -74,7 +83,12 @@ mod tests {
         let far = (Addr(0x1000_0000), Addr(0x1000_1000));
         assert!(!written.learn(&[(Addr(0), Addr(300 * PAGE)), far]));
         assert!(written.pages().len() <= PAGES_MAX && written.pages().len() > PAGES_MAX / 2);
-        assert_eq!(written.pages().last().map(|page| page.0), Some(Addr(0x1000_0000)));
+        assert!(written.pages().is_sorted());
+        // Those that were known are spared.
+        assert!(written.learn(&[(Addr(0x7000), Addr(0x8000))]));
+        assert!(!written.learn(&[(Addr(0), Addr(1000 * PAGE))]));
+        assert!(written.pages().contains(&(Addr(0x7000), Addr(0x8000))));
+        assert!(written.pages().len() <= PAGES_MAX && written.pages().len() > PAGES_MAX / 2);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::{
 
 use bis_rewrite::{Pointers, Touch, touches};
 use bis_trace::types::{Addr, Registers, Signal, Tid};
-use bis_tracee::{Resume, Status, place, siginfo::SigInfo, task, ticks::RESUME_FLAG};
+use bis_tracee::{Resume, Status, ours, place, siginfo::SigInfo, task, ticks::RESUME_FLAG};
 
 use super::{Round, words_of};
 use crate::{
@@ -31,10 +31,13 @@ const ARRIVALS_MAX: usize = 12;
 /// around it.
 const PASSES: usize = 300;
 
-/// How many instructions are looked at, and how long that may take. A round of an interpreter has a few
-/// hundred.
+/// How many instructions are looked at, and how much of the processor's time that may take. A round of an
+/// interpreter has a few hundred.
 const STEPS_MAX: usize = 2_000;
 const STEPPING_MAX: Duration = Duration::from_millis(100);
+
+/// The time is looked at now and then.
+const TIME_EVERY: usize = 32;
 
 /// Of instructions that write more bytes than these, nothing is kept.
 const WRITE_MAX: u64 = 64;
@@ -66,6 +69,12 @@ impl Begin {
     }
 }
 
+/// How long the task and the calling thread, which take turns, have had the processor. On a busy machine,
+/// much more time may go by.
+fn spent(tid: Tid) -> Duration {
+    [tid, ours::thread_id()].into_iter().filter_map(task::cpu_time).sum()
+}
+
 impl Domain {
     /// The task has been stopped in its computation: learns what the rounds of its loop write, if it is in
     /// one that its registers do not tell. [`Step::Elsewhere`]: something else has come first.
@@ -89,9 +98,9 @@ impl Domain {
             Again::Same | Again::Other => return Ok(Step::Done),
             Again::Elsewhere => return Ok(Step::Elsewhere),
         }
-        let began = Instant::now();
+        let began = spent(tid);
         let Some(round) = self.step_rounds(tid, &first)? else { return Ok(Step::Elsewhere) };
-        let (places, words, took) = (round.places.len(), round.words.len(), began.elapsed());
+        let (places, words, took) = (round.places.len(), round.words.len(), spent(tid).saturating_sub(began));
         self.task(tid)?.rounds.learn(round, took);
         tracing::debug!(domain = %self.id, %tid, %at, places, words, ?took, "has come round");
         Ok(Step::Done)
@@ -107,13 +116,15 @@ impl Domain {
     }
 
     fn step_rounds_hushed(&mut self, tid: Tid, first: &Registers) -> Result<Option<Round>> {
-        let began = Instant::now();
+        let began = spent(tid);
         let (mut places, mut before, mut rounds) = (BTreeSet::new(), BTreeMap::new(), 0);
         for step in 0..STEPS_MAX {
             let regs = self.stopped(tid)?.regs()?;
             let is_there = (regs.rip, regs.rsp) == (first.rip, first.rsp);
             rounds += usize::from(is_there && step > 0);
-            if rounds == PASSES || began.elapsed() >= STEPPING_MAX {
+            let is_late =
+                step % TIME_EVERY == TIME_EVERY - 1 && spent(tid).saturating_sub(began) >= STEPPING_MAX;
+            if rounds == PASSES || is_late {
                 break;
             }
             places.insert(regs.ip());

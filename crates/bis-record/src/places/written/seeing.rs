@@ -59,7 +59,7 @@ impl Domain {
                 }
             };
         };
-        let Ok(ranges) = writes.since_last() else { return Ok(Sees::Perhaps) };
+        let Ok((ranges, may_be_exact)) = writes.since_last() else { return Ok(Sees::Perhaps) };
         let are_all = self.written.learn(&ranges) && self.written.is_whole;
         let is_covered = |page: &(Addr, Addr)| self.surroundings.covers(*page);
         let uncovered = self.written.pages.iter().filter(|page| !is_covered(page));
@@ -69,7 +69,7 @@ impl Domain {
         }
         let pages = self.written.pages.len();
         tracing::debug!(domain = %self.id, %tid, pages, left_out, new, "writes to");
-        if new == 0 || self.written.looks == LOOKS_MAX {
+        if new == 0 && !may_be_exact || self.written.looks == LOOKS_MAX {
             return Ok(if are_all && left_out + new == 0 { Sees::All } else { Sees::Perhaps });
         }
         self.written.looks += 1;
