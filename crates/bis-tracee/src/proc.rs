@@ -277,8 +277,8 @@ pub fn processor_time(tid: Tid) -> Option<(Duration, Duration)> {
     Some((time()?, time()?))
 }
 
-/// How many pages the kernel has given a process without reading any (minor faults, of all its threads), since
-/// the process was made. None: it is gone.
+/// How many pages the kernel has given a process without reading any (minor faults, of all its threads),
+/// since the process was made. None: it is gone.
 pub fn minor_faults(pid: Tid) -> Option<u64> {
     Stat(read_text(path(pid, "stat")).ok()?).field(10)?.parse().ok()
 }
