@@ -303,6 +303,9 @@ impl Recorder<'_> {
     /// a domain with the token may touch are stable here.
     pub fn sums(&mut self, tid: Tid) -> Result<Vec<RangeSum>> {
         let Some(checksum) = self.session.options.checksum else { return Ok(Vec::new()) };
+        // While account is kept of writes, pages look touched that are not; who reads them has them, from
+        // then on.
+        self.writes = None;
         let mappings = maps::read(tid)?;
         let is_in = |m: &maps::Mapping, addr: Addr| m.start <= addr && addr < m.end;
         let is_away = |left: Addr, now: Addr| !mappings.iter().any(|m| is_in(m, left) && is_in(m, now));
