@@ -79,23 +79,23 @@ impl<'t> Session<'t> {
         addr: Addr,
         events: u64,
     ) -> Result<Option<Hit>, Trouble> {
-        if let Some(mark) = self.event_between(&from.position, end, events)? {
-            return match self.last_hit(&mark, end, Patience::Few)? {
-                None => self.last_of_many(from, &mark.position, addr, events * MORE),
-                hit => Ok(hit),
-            };
+        let (mut end, mut events) = (end.clone(), events);
+        while let Some(mark) = self.event_between(&from.position, &end, events)? {
+            if let Some(hit) = self.last_hit(&mark, &end, Patience::Few)? {
+                return Ok(Some(hit));
+            }
+            (end, events) = (mark.position, events.saturating_mul(MORE));
         }
         // Up to a pause it can be counted if the pause's place is known.
         if end.legs.is_empty() {
-            self.place_of_pause(from, end)?;
+            self.place_of_pause(from, &end)?;
         }
         // The program can count how often it comes there; or behind there, where it would stop at each round
         // of a string instruction: much happens in each of these.
         let live = from.resume()?;
         let behind = live.replica.behind_repeated(addr);
         let (addr, mut rounds) = behind.map_or((addr, ROUNDS), |behind| (behind, 1));
-        let mut total = self.arrivals_between(live, &from.position, addr, end)?;
-        let mut end = end.clone();
+        let mut total = self.arrivals_between(live, &from.position, addr, &end)?;
         while total > 2 * rounds {
             // Behind the pause's place is only the pause.
             let pause = self.inner.pause(end.event).flatten().filter(|_| end.legs.is_empty());
@@ -128,7 +128,8 @@ impl<'t> Session<'t> {
             }
             let mut live = self.travel(&Position::at(event))?;
             let (event, _) = live.replica.done();
-            if event > from.event && live.replica.is_at_event() {
+            // The one that was asked for may be another process's: then it stands behind the next one.
+            if event > from.event && event <= EventSeq(last) && live.replica.is_at_event() {
                 return Ok(Mark::of(&mut live, Position::at(event))?);
             }
         }
