@@ -43,6 +43,8 @@ struct Task<'t> {
     parcel: Parcel<'t>,
     from: Place,
     end: Position,
+    /// Where the user stands.
+    user: Position,
     patience: Patience,
     wanted: Wanted,
     inner: Inner,
@@ -203,6 +205,7 @@ impl<'t> Session<'t> {
             parcel,
             from: stretch.from.place(),
             end: stretch.end.clone(),
+            user: self.position.clone(),
             patience: stretch.patience,
             wanted: wanted.clone(),
             inner: self.inner.clone(),
@@ -249,8 +252,21 @@ fn work_or_fail(task: Task<'_>) -> Result<Option<Hit>, Trouble> {
 }
 
 fn work(task: Task<'_>) -> Result<Option<Hit>, Trouble> {
-    let Task { world, images, parcel, from, end, patience, wanted, inner, targets, stopper, core, memory } =
-        task;
+    let Task {
+        world,
+        images,
+        parcel,
+        from,
+        end,
+        user,
+        patience,
+        wanted,
+        inner,
+        targets,
+        stopper,
+        core,
+        memory,
+    } = task;
     balance::pin(Tid(0), core);
     let copy = parcel.take()?;
     balance::pin(copy.pid(), core);
@@ -258,5 +274,6 @@ fn work(task: Task<'_>) -> Result<Option<Hit>, Trouble> {
     let mut session = Session::helper((world, images), &mark, wanted, targets, stopper, memory)?;
     // Without it, a stretch that ends at a pause in a loop would have a stop in each round.
     session.inner = inner;
+    session.position = user;
     session.last_hit(&mark, &end, patience)
 }

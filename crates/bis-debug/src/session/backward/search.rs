@@ -58,6 +58,8 @@ struct Search<'e> {
     looks: u64,
     /// A checkpoint is due, and waits for an event.
     is_due: bool,
+    /// The user stands at the end, and has heard of what the event there is to be told of.
+    is_heard: bool,
 }
 
 impl Search<'_> {
@@ -142,7 +144,13 @@ impl<'t> Session<'t> {
             hits: 0,
             looks: 0,
             is_due: false,
+            is_heard: self.has_heard_of(end),
         })
+    }
+
+    /// Does the user stand right behind the event that this position is?
+    pub(super) fn has_heard_of(&self, end: &Position) -> bool {
+        end.legs.is_empty() && self.position == *end
     }
 
     /// Goes to the end of a search, and looks at each stop. What is answered is why it was given up; none: it
@@ -172,7 +180,8 @@ impl<'t> Session<'t> {
                 continue;
             }
             search.come_near(live, goal)?;
-            // At the end, only what has changed watched bytes is behind: the user stands right after that.
+            // Where the user stands, only what has changed watched bytes is behind: the user stands right
+            // after that. What an event is told of that is the end of a piece is found with this piece.
             let is_end = goal.is_reached(live)?;
             if is_end && !matches!(stop, Stop::Event(_) | Stop::Watched(..)) {
                 return Ok(None);
@@ -180,7 +189,7 @@ impl<'t> Session<'t> {
             if let Stop::Event(_) = stop {
                 self.pass_event(live, search, is_end)?;
             }
-            self.look_at(live, search, stop, told.filter(|_| !is_end))?;
+            self.look_at(live, search, stop, told.filter(|_| !is_end || !search.is_heard))?;
             if is_end {
                 return Ok(None);
             }

@@ -27,7 +27,8 @@ impl<'t> Session<'t> {
             return Ok(None);
         }
         let hit = self.find_last_hit(from, end, patience)?;
-        if hit.is_none() {
+        // What the event at the end is told of was not looked for where the user stands there.
+        if hit.is_none() && !(self.has_heard_of(end) && self.looks_at_events()) {
             self.searched.add_empty(&wanted, from.position.clone(), end.clone());
         }
         Ok(hit)
