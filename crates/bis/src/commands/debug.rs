@@ -13,8 +13,8 @@ use std::{
     net::SocketAddr,
     os::{fd::OwnedFd, unix::process::ExitStatusExt},
     path::{Path, PathBuf},
-    process::{Command, ExitStatus, Stdio},
-    sync::mpsc::{self, Receiver},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::mpsc::{self, Sender},
     thread,
     time::Duration,
 };
@@ -27,7 +27,10 @@ use bis_trace::{
 };
 use bis_tracee::proc;
 use clap::CommandFactory;
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::{
+    fs::{MemfdFlags, memfd_create},
+    process::{Pid, Signal, kill_process},
+};
 
 use crate::{
     args::{Cli, GotoArg, ProcessArg, Replay},
@@ -374,35 +377,66 @@ fn start(
 ) -> Result<u8> {
     // ^C is for the debugger, and SIGINT comes to all processes at the terminal.
     bis_tracee::ours::outlive_interrupts();
-    let mut child = Command::new(debugger)
+    let child = Command::new(debugger)
         .args(words)
         .stdout(stdout)
         .spawn()
         .map_err(|error| cannot_start(debugger, &error))?;
-    let served = serve(server, trace, options)?;
-    let ended = child.wait().map_err(|error| Failure::of("wait for the debugger", error))?;
-    // One that is at work still is over with this process.
-    let refused = served.recv_timeout(SERVER_END).ok().flatten();
-    Ok(match (code_of(ended), refused) {
-        (0, Some(code)) => code,
-        (code, _) => code,
-    })
+    let process = Pid::from_child(&child);
+    let (tell, told) = mpsc::channel();
+    serve(server, trace, options, tell.clone())?;
+    wait_for(child, tell)?;
+    let mut refused = None;
+    loop {
+        match told.recv() {
+            Ok(Told::Served(code)) => {
+                // One that has not come yet would wait for an answer for some seconds, and say nothing new.
+                if code.is_some() {
+                    let _ = kill_process(process, Signal::TERM);
+                }
+                refused = code;
+            }
+            Ok(Told::Left(ended)) => {
+                // One that is at work still is over with this process.
+                if let Ok(Told::Served(code)) = told.recv_timeout(SERVER_END) {
+                    refused = code;
+                }
+                let ended = ended.map_err(|error| Failure::of("wait for the debugger", error))?;
+                return Ok(refused.unwrap_or(code_of(ended)));
+            }
+            Err(error) => return Err(Failure::of("wait for the debugger", error)),
+        }
+    }
+}
+
+/// What whoever starts a debugger waits for.
+enum Told {
+    /// The server is done; the status if it could not serve.
+    Served(Option<u8>),
+    /// The debugger has ended.
+    Left(io::Result<ExitStatus>),
+}
+
+/// Tells when the debugger has ended.
+fn wait_for(mut debugger: Child, tell: Sender<Told>) -> Result<()> {
+    let work = move || drop(tell.send(Told::Left(debugger.wait())));
+    let thread = thread::Builder::new().name("debugger".into()).spawn(work);
+    thread.map(drop).map_err(|error| Failure::of("start a thread", error))
 }
 
 /// Serves on a thread of its own. What goes wrong is shown at once, because the debugger only sees that
 /// nobody answers any more; its status comes here.
-fn serve(server: Server, trace: Trace, options: Options) -> Result<Receiver<Option<u8>>> {
-    let (tell, served) = mpsc::channel();
+fn serve(server: Server, trace: Trace, options: Options, tell: Sender<Told>) -> Result<()> {
     let work = move || {
         let refused = server.serve(&trace, &options).err().map(|error| {
             let failure = failure(&error);
             failure.print();
             failure.status
         });
-        let _ = tell.send(refused);
+        let _ = tell.send(Told::Served(refused));
     };
     let thread = thread::Builder::new().name("server".into()).spawn(work);
-    thread.map(|_| served).map_err(|error| Failure::of("start a thread", error))
+    thread.map(drop).map_err(|error| Failure::of("start a thread", error))
 }
 
 fn code_of(ended: ExitStatus) -> u8 {

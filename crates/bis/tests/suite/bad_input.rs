@@ -28,7 +28,7 @@ const STATUS_CUT: i32 = 3;
 type Body = fn(&Folder) -> Result<(), Failed>;
 
 pub fn trials() -> Vec<Trial> {
-    let trials: [(&str, Body); 29] = [
+    let trials: [(&str, Body); 30] = [
         ("a_missing_program", missing_program),
         ("a_file_that_cannot_be_executed", not_executable),
         ("a_program_of_another_kind", not_a_program),
@@ -48,6 +48,7 @@ pub fn trials() -> Vec<Trial> {
         ("a_program_that_may_not_be_read_in_a_tree", not_readable_in_a_tree),
         ("a_home_where_nothing_can_be_made", no_home),
         ("a_missing_trace", missing_trace),
+        ("a_place_beyond_the_end", beyond_the_end),
         ("an_empty_trace", empty_trace),
         ("a_folder_without_a_trace", not_a_trace),
         ("a_trace_cut_short", cut_short),
@@ -562,6 +563,17 @@ fn missing_trace(folder: &Folder) -> Result<(), Failed> {
         refused(&bis(folder, &args)?, None, &["missing"])?;
     }
     Ok(())
+}
+
+/// The debugger has been started by then, and waits for an answer: its patience is not bis's.
+fn beyond_the_end(folder: &Folder) -> Result<(), Failed> {
+    let (trace, debugger) = (folder.path().join("trace"), folder.path().join("debugger"));
+    record(folder, &trace, &["true"])?;
+    fs::write(&debugger, "#!/bin/sh\nexec sleep 1000\n")?;
+    fs::set_permissions(&debugger, fs::Permissions::from_mode(0o700))?;
+    let args = ["replay", "-g", "999999", "-d"].map(OsStr::new);
+    let step = bis(folder, &[&args[..], &[debugger.as_os_str(), trace.as_os_str()]].concat())?;
+    refused(&step, 2, &["failed to go to that event", "from event 1 to event"])
 }
 
 fn empty_trace(folder: &Folder) -> Result<(), Failed> {
