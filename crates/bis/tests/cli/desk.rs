@@ -79,6 +79,14 @@ impl Desk {
         write_trace(&path, started_s, finished);
         path
     }
+
+    /// The same two as bis records them, for what replays.
+    pub fn recording(&self, name: &str) {
+        fs::create_dir_all(self.traces()).unwrap();
+        let path = self.traces().join(name);
+        let ran = self.run(&["record", "-o", path.to_str().unwrap(), "/bin/sh", "-c", "/bin/ls -l; true"]);
+        assert_eq!(ran.status, 0, "{}", ran.stderr);
+    }
 }
 
 pub fn exec(path: &str, argv: &[&str]) -> Base {
