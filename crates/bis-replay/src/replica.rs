@@ -344,8 +344,8 @@ impl<'t> Replica<'t> {
         self.tasks.values().filter_map(|task| waiting::cpu_time(task.ours)).sum()
     }
 
-    /// How many pages its process has been given, since it was made. Behind a copy that is each one once that
-    /// it writes to. Of what the kernel does not tell: none.
+    /// How many pages its process has been given, since it was made: those that it has touched for the first
+    /// time, and behind a copy also each one that it writes to. Of what the kernel does not tell: none.
     pub fn pages_given(&self) -> u64 {
         proc::minor_faults(self.process.pid()).unwrap_or(0)
     }

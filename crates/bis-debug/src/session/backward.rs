@@ -220,7 +220,12 @@ impl<'t> Session<'t> {
 
     /// Was this task made by another one of the image, and not there when that began?
     fn was_made_behind(&self, begin: &DomainEntry, tid: Tid) -> bool {
-        let is_it = |meta: &Meta| matches!(meta, Meta::Task { domain, tid: made, seq, .. } if (*domain, *made) == (begin.domain, tid) && *seq > begin.seq);
+        let is_it = |meta: &Meta| match meta {
+            Meta::Task { domain, tid: made, seq, .. } => {
+                (*domain, *made) == (begin.domain, tid) && *seq > begin.seq
+            }
+            _ => false,
+        };
         self.world.trace().metas().any(is_it)
     }
 }

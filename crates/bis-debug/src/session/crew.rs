@@ -181,7 +181,7 @@ impl<'t> Session<'t> {
                 let Ok((number, result)) = receiver.recv() else { break };
                 if crew.hear(number, result) {
                     let Stretch { from, end, .. } = open[number];
-                    self.searched.add_empty(&wanted, from.position.clone(), end.clone());
+                    self.found_empty(&wanted, &from.position, end);
                 }
                 crew.needless().for_each(|helper| helper.stopper.ask());
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{
     Report, Session, Trouble, Why,
     backward::{Found, Patience},
-    history::{CHECKPOINT_EVERY, Mark},
+    history::Mark,
     place::Position,
     strides::Stride,
     way::Way,
@@ -50,7 +50,7 @@ impl<'t> Session<'t> {
             if left < NEARBY {
                 break;
             }
-            match self.stride(mark, &end, left.min(CHECKPOINT_EVERY), &mut hint)? {
+            match self.stride(mark, &end, left.min(mark.pace()), &mut hint)? {
                 Stride::Mark(next, _) => {
                     self.history.add(next.clone());
                     here = Some(next);

@@ -17,6 +17,8 @@ use crate::{
     common::{self, Folder, Step},
     trial,
 };
+use bis_trace::types::Tid;
+use bis_tracee::proc::Stat;
 use libtest_mimic::{Failed, Trial};
 use rustix::{
     fs::{FlockOperation, flock},
@@ -63,8 +65,7 @@ fn ensure(holds: bool, why: impl FnOnce() -> String) -> Result<(), Failed> {
 
 /// Is the process there, and no zombie? That it becomes when it has closed its files.
 fn holds_files(process: Pid) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).unwrap_or_default();
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    let state = Stat::of(Tid(process.as_raw_nonzero().get())).ok().and_then(|stat| stat.state());
     state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 

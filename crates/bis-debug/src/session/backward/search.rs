@@ -212,7 +212,7 @@ impl<'t> Session<'t> {
         if search.is_due && !is_end {
             self.save(live)?;
             search.is_due = false;
-            self.alarm.set(CHECKPOINT_EVERY);
+            self.alarm.set(self.history.pace());
         }
         if self.caught_calls != Catch::None {
             live.replica.next_event()?;

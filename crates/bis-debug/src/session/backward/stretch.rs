@@ -4,7 +4,7 @@
 use bis_trace::types::{Addr, EventSeq};
 
 use super::{
-    super::{Session, Trouble, history::Mark, place::Position},
+    super::{Session, Trouble, history::Mark, place::Position, searched::Wanted},
     hit::{Found, Hit, Patience},
 };
 
@@ -27,11 +27,18 @@ impl<'t> Session<'t> {
             return Ok(None);
         }
         let hit = self.find_last_hit(from, end, patience)?;
-        // What the event at the end is told of was not looked for where the user stands there.
-        if hit.is_none() && !(self.has_heard_of(end) && self.looks_at_events()) {
-            self.searched.add_empty(&wanted, from.position.clone(), end.clone());
+        if hit.is_none() {
+            self.found_empty(&wanted, &from.position, end);
         }
         Ok(hit)
+    }
+
+    /// Nothing happens between these: that is remembered. Not where the user stands at the end: what the
+    /// event there is told of was not looked for.
+    pub(in crate::session) fn found_empty(&mut self, wanted: &Wanted, from: &Position, end: &Position) {
+        if !(self.has_heard_of(end) && self.looks_at_events()) {
+            self.searched.add_empty(wanted, from.clone(), end.clone());
+        }
     }
 
     /// Looks for it. A long way is cut into pieces, unless it is one, and so is one on which much happens:
@@ -51,7 +58,7 @@ impl<'t> Session<'t> {
                 Ok(Some(hit))
             }
             Found::Nothing => Ok(None),
-            Found::TooMuch(addr) => self.last_of_many(from, end, Addr(addr), 1),
+            Found::TooMuch(addr) => self.last_of_many(from, end, Addr(addr)),
             Found::TooLong => {
                 let mut pieces = vec![(from.clone(), end.clone())];
                 for (mark, name) in self.strides(from, end)? {
@@ -71,16 +78,10 @@ impl<'t> Session<'t> {
         }
     }
 
-    /// The same where much happens, mostly with a task at this address. `events`: how much of the way is cut
-    /// off at its end.
-    fn last_of_many(
-        &mut self,
-        from: &Mark<'t>,
-        end: &Position,
-        addr: Addr,
-        events: u64,
-    ) -> Result<Option<Hit>, Trouble> {
-        let (mut end, mut events) = (end.clone(), events);
+    /// The same where much happens, mostly with a task at this address.
+    fn last_of_many(&mut self, from: &Mark<'t>, end: &Position, addr: Addr) -> Result<Option<Hit>, Trouble> {
+        // So many events are cut off at the end of the way.
+        let (mut end, mut events) = (end.clone(), 1_u64);
         while let Some(mark) = self.event_between(&from.position, &end, events)? {
             if let Some(hit) = self.last_hit(&mark, &end, Patience::Few)? {
                 return Ok(Some(hit));
