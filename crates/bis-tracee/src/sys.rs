@@ -289,27 +289,35 @@ pub fn rseq_of(tid: Tid) -> Option<Rseq> {
     (told.addr != 0).then_some(Rseq { addr: Addr(told.addr), len: told.len, signature: told.signature })
 }
 
-/// The signals queued for the task alone (`shared` false) or for its process, at most 32.
+/// The signals queued for the task alone (`shared` false) or for its process.
 pub fn peek_pending(tid: Tid, shared: bool) -> Result<Vec<[u8; 128]>> {
+    /// So many are asked for at a time.
+    const MANY: usize = 32;
     #[repr(C)]
     struct Args {
         off: u64,
         flags: u32,
         nr: i32,
     }
-    let mut args = Args { off: 0, flags: u32::from(shared), nr: 32 };
-    let mut infos = [[0u8; 128]; 32];
-    // SAFETY: the kernel writes at most `nr` siginfos of 128 bytes each to `data`, which has room for them.
-    let count = unsafe {
-        libc::ptrace(
-            libc::PTRACE_PEEKSIGINFO as libc::c_uint,
-            tid.0,
-            ptr::from_mut(&mut args),
-            infos.as_mut_ptr(),
-        )
-    };
-    let count = usize::try_from(check("read the pending signals", tid, count)?).unwrap_or(0);
-    Ok(infos[..count.min(32)].to_vec())
+    let mut all = Vec::new();
+    loop {
+        let mut args = Args { off: all.len() as u64, flags: u32::from(shared), nr: MANY as i32 };
+        let mut infos = [[0u8; 128]; MANY];
+        // SAFETY: the kernel writes at most `nr` siginfos of 128 bytes each to `data`, which has room for them.
+        let count = unsafe {
+            libc::ptrace(
+                libc::PTRACE_PEEKSIGINFO as libc::c_uint,
+                tid.0,
+                ptr::from_mut(&mut args),
+                infos.as_mut_ptr(),
+            )
+        };
+        let count = usize::try_from(check("read the pending signals", tid, count)?).unwrap_or(0);
+        all.extend_from_slice(&infos[..count.min(MANY)]);
+        if count < MANY {
+            return Ok(all);
+        }
+    }
 }
 
 /// Do two tasks have the same of what `kind` names (kcmp(2))? `numbers` are what each has there, where they

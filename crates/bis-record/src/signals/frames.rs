@@ -62,11 +62,17 @@ impl Domain {
         let mut outcome = Outcome { regs, xstate, writes, ..Outcome::default() };
         self.take_mail(&mut outcome)?;
         let handler = Some(outcome);
-        self.task(tid)?.undone = (point == SignalPoint::BeforeSyscall).then_some((before.ip(), before.sp()));
+        if point == SignalPoint::BeforeSyscall {
+            self.task(tid)?.undone = Some((before.ip(), before.sp()));
+        }
         let event = SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler };
         self.event_with(tid, EventKind::Signal(Box::new(event)), sums)?;
         self.session.traced.handler_is_called(tid);
         self.task(tid)?.standing.go_on();
+        // Before the task goes on, the kernel calls the handlers of all that wait, one on top of the other.
+        if self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent)? {
+            return Ok(());
+        }
         self.expect_signal(tid, &regs)
     }
 
