@@ -195,6 +195,8 @@ state! {
     NO_FDS: 1;
     /// Files that may be written are mapped somewhere: the bits at FILES_BASE count.
     WATCHED: 1;
+    /// Recording: a `write` is made in a hook only where it is one to a regular file.
+    FILES_ALONE: 1;
     /// The program's rax at a safepoint.
     SAVED_RAX: 1;
     /// Hooked calls so far.

@@ -46,6 +46,10 @@ const IDLE_SHARE: f64 = 0.15;
 const LAIN_MAX: Duration = Duration::from_millis(50);
 const LAIN_SHARE: f64 = 0.15;
 
+/// What turns of a few instructions may cost, likewise: each of these is a stop, and a pause is at their end.
+const CREPT_MAX: Duration = Duration::from_millis(300);
+const CREPT_SHARE: f64 = 0.15;
+
 /// For how long tasks are held where they were waited for, likewise, all of them together: others may do
 /// nothing all that time but wait for what a held one has locked.
 const HELD_MAX: Duration = Duration::from_millis(300);
@@ -57,10 +61,11 @@ pub struct Chaos {
     random: Mutex<fastrand::Rng>,
     began: Instant,
     /// For how long domains have been idle for held tasks, and what ambushes have cost, and for how long
-    /// tasks have been held after them, microseconds.
+    /// tasks have been held after them, and what turns of a few instructions have cost, microseconds.
     idle_us: AtomicU64,
     lain_us: AtomicU64,
     held_us: AtomicU64,
+    crept_us: AtomicU64,
     /// By the number of a socket's inode: what [`Chaos::socket`] was told.
     sockets: Mutex<HashMap<u64, Option<u64>>>,
 }
@@ -109,9 +114,9 @@ impl Mood {
 impl Chaos {
     pub fn new(seed: u64) -> Chaos {
         let random = Mutex::new(fastrand::Rng::with_seed(seed));
-        let [idle_us, lain_us, held_us] = [0; 3].map(AtomicU64::new);
+        let [idle_us, lain_us, held_us, crept_us] = [0; 4].map(AtomicU64::new);
         let sockets = Mutex::default();
-        Chaos { random, began: Instant::now(), idle_us, lain_us, held_us, sockets }
+        Chaos { random, began: Instant::now(), idle_us, lain_us, held_us, crept_us, sockets }
     }
 
     /// The fewest bytes that a call at this socket may move, which depends on its kind alone; `ask` reads
@@ -149,10 +154,11 @@ impl Chaos {
     /// the few instructions between a check and what relies on it.
     pub fn steps(&self) -> Option<usize> {
         const MAX_LOG2: u32 = 9;
-        self.draw(|random| {
+        let steps = self.draw(|random| {
             let max = 2 << random.u32(..MAX_LOG2);
             (random.u8(..) < 80).then(|| random.usize(1..max))
-        })
+        });
+        steps.filter(|_| self.may(&self.crept_us, CREPT_MAX, CREPT_SHARE))
     }
 
     /// How long the watch thread sleeps.
@@ -233,6 +239,11 @@ impl Chaos {
         add(&self.lain_us, time);
     }
 
+    /// So long has a turn of a few instructions taken.
+    pub fn count_crept(&self, time: Duration) {
+        add(&self.crept_us, time);
+    }
+
     /// How many of `len` bytes a call moves.
     pub fn part(&self, len: u64) -> u64 {
         self.draw(|random| if len > 1 && random.u8(..) < 64 { random.u64(1..len) } else { len })
@@ -252,7 +263,8 @@ pub const SHORTENED: [u64; 4] = [
     libc::SYS_sendto.cast_unsigned(),
 ];
 
-/// The calls that no hook makes: those, and the one after which SIGTRAP may be blocked, so that nobody lies
-/// in wait for the task any more.
-pub const TRACED: [u64; 5] =
-    [SHORTENED[0], SHORTENED[1], SHORTENED[2], SHORTENED[3], libc::SYS_rt_sigprocmask.cast_unsigned()];
+/// The calls that no hook makes: those, but for writes to regular files, which are not shortened
+/// ([`bis_agent::hooks::state::FILES_ALONE`]); and the one after which SIGTRAP may be blocked, so that nobody
+/// lies in wait for the task any more.
+pub const TRACED: [u64; 4] =
+    [SHORTENED[0], SHORTENED[2], SHORTENED[3], libc::SYS_rt_sigprocmask.cast_unsigned()];

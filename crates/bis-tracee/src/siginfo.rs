@@ -103,11 +103,15 @@ impl SigInfo {
         (self.code() == libc::SI_TIMER).then(|| (self.int(16), self.value()))
     }
 
-    /// Would the kernel not queue the one while the other waits? So it is for two of a classic signal, and
-    /// for two of a timer.
+    /// Would the kernel not queue the one while the other waits? So it is for two of a timer, and for two of
+    /// a classic signal, but for one that was sent to the process and one that was sent to the thread: each
+    /// of these has a queue of its own (signal(7)).
     pub fn is_queued_once_with(&self, other: &SigInfo) -> bool {
         let same = self.signal() == other.signal();
-        same && (self.signal().0 < 32 || self.timer().is_some() && self.timer() == other.timer())
+        same && match (self.timer(), other.timer()) {
+            (None, None) => self.signal().0 < 32 && self.code() == other.code(),
+            (one, other) => one == other,
+        }
     }
 
     /// The same, of a timer that has run out once more, and as often as `later` says besides, before its

@@ -303,7 +303,8 @@ pub fn peek_pending(tid: Tid, shared: bool) -> Result<Vec<[u8; 128]>> {
     loop {
         let mut args = Args { off: all.len() as u64, flags: u32::from(shared), nr: MANY as i32 };
         let mut infos = [[0u8; 128]; MANY];
-        // SAFETY: the kernel writes at most `nr` siginfos of 128 bytes each to `data`, which has room for them.
+        // SAFETY: the kernel writes at most `nr` siginfos of 128 bytes each to `data`, which has room for
+        // them.
         let count = unsafe {
             libc::ptrace(
                 libc::PTRACE_PEEKSIGINFO as libc::c_uint,

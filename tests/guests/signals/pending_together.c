@@ -1,11 +1,12 @@
 // Many signals that wait are let in at once: the kernel calls one handler on top of the other before any of them executes
-// anything. So the last number is handled first, and no handler is interrupted by another.
+// anything. So the last number is handled first, and no handler is interrupted by another. What was sent to the process and
+// what was sent to the thread are two signals.
 #include "../guest.h"
 
 enum { NUMBERS = 10, SIGNALS = 300 };
 
 static volatile int n;
-static int sigs[SIGNALS], values[SIGNALS];
+static volatile int sigs[SIGNALS], values[SIGNALS];
 
 static void handler(int sig, siginfo_t *info, void *ctx) {
   (void)ctx;
@@ -47,5 +48,10 @@ int main(void) {
   for (int i = 0; i < 3; i++) CHECK(kill(getpid(), ordinary[i]) == 0);
   CHECK(sigprocmask(SIG_SETMASK, &old, NULL) == 0);
   CHECK(n == 3 && sigs[0] == SIGTERM && sigs[1] == SIGUSR2 && sigs[2] == SIGUSR1);
+  n = 0;
+  CHECK(sigprocmask(SIG_BLOCK, &set, &old) == 0);
+  for (int i = 0; i < 2; i++) CHECK(kill(getpid(), SIGUSR1) == 0 && raise(SIGUSR1) == 0);
+  CHECK(sigprocmask(SIG_SETMASK, &old, NULL) == 0);
+  CHECK(n == 2 && sigs[0] == SIGUSR1 && sigs[1] == SIGUSR1);
   return guest_ok();
 }

@@ -122,6 +122,7 @@ static u64 is_refused(struct plan *p) {
   refused |= is(row->flags & TAKES_PATH1) & (class0 == FD_SPECIAL);
   refused |= (is(row->flags & (ALIGNED | COPIES_FD)) | (row->shape == FCNTL)) & (class0 == FD_SHOWN);
   refused |= is(row->flags & ALIGNED) & is_clonable(p->args[0], p->last < PIECES ? p->cap[p->last] : 0);
+  refused |= (p->nr == __NR_write) & is(S->files_alone) & is(p->class ^ FD_FILE);
   // sendfile reads the other one, and so does a copy.
   refused |= (p->nr == __NR_sendfile) & (fd_class(p->args[1]) == FD_SHOWN);
   return refused | ((u64)(row->shape == COPY) & (class0 == FD_SHOWN));

@@ -66,6 +66,7 @@ impl Hooks {
         }
         area.set(state::CLONE_MIN, session.cloning.as_ref().map_or(0, |_| CLONE_BYTES_MIN));
         area.set(state::COUNTED, session.ticks.counts_branches().into());
+        area.set(state::FILES_ALONE, session.chaos.is_some().into());
         watched.set_hooks(Arc::clone(&area));
         // After that: who watches a file from here on finds the area.
         let is_new = session.watch.mapped() != mapped;

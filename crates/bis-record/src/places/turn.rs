@@ -1,6 +1,6 @@
 //! A task's turn: it goes on in its program until it has a report, or something was done about it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bis_trace::types::{Addr, Tid};
 use bis_tracee::{
@@ -197,7 +197,12 @@ impl Domain {
 
     /// [`Domain::creep`], for a task that may be killed meanwhile.
     pub fn creep_on(&mut self, tid: Tid, steps: usize) -> Result<()> {
-        match self.creep(tid, steps) {
+        let began = Instant::now();
+        let crept = self.creep(tid, steps);
+        if let Some(chaos) = &self.session.chaos {
+            chaos.count_crept(began.elapsed());
+        }
+        match crept {
             Err(error) if error.is_death_of(tid) => self.await_end(tid),
             other => other,
         }
