@@ -272,8 +272,8 @@ impl Freed {
     }
 }
 
-/// Gives pages their protections. Were there any?
-fn protect(
+/// Gives pages these protections. Were there any, and so calls made in the task's name?
+pub(crate) fn protect(
     stopped: &mut Option<Stopped>,
     all: impl Iterator<Item = (Range<Addr>, u32)>,
 ) -> Result<bool, TraceeError> {

@@ -18,7 +18,7 @@ use crate::{
     going::{Going, InVain, Search},
     host::Host,
     replica::{Limit, Replica, Stop, Who},
-    task::{Found, Hooked, Task},
+    task::{Found, Hooked, Missing, Task},
 };
 
 /// What letting a task go on has come to.
@@ -32,6 +32,7 @@ pub(crate) enum Reach {
 impl Replica<'_> {
     /// The task is about to leave for its next event. None: that needs nothing of it.
     pub(crate) fn set_out(&self, task: &mut Task, who: Who, kind: &EventKind) -> Result<Option<Going>, Halt> {
+        task.missing = Missing::of(kind);
         let (end_stop, search) = match kind {
             EventKind::Syscall { nr, .. } | EventKind::SyscallEnter { nr, .. } => {
                 (*nr == SAFEPOINT, Search::None)

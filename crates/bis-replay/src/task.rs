@@ -4,6 +4,7 @@
 mod changes;
 mod guarded;
 mod interrupt;
+mod missing;
 mod run;
 
 use std::{collections::VecDeque, ops::Range};
@@ -21,6 +22,7 @@ use bis_tracee::{
 use bytes::Bytes;
 
 pub use self::interrupt::Interrupt;
+pub(crate) use self::missing::Missing;
 use crate::divergence::{Brief, call_name};
 
 /// Events of a task that are kept for a report.
@@ -53,6 +55,8 @@ pub struct Task {
     pub guarded: Range<Addr>,
     /// Is its text watched by debug registers, for a breakpoint in it?
     pub is_watched: bool,
+    /// A page that it cannot have where its next event is.
+    pub missing: Option<Missing>,
     /// What counts how far it has come since its previous event.
     ticks: Option<Box<dyn TickSource>>,
     /// What its hooks have to consume before its next event.
@@ -152,6 +156,7 @@ impl Task {
             owes_tick: false,
             guarded: Addr::NULL..Addr::NULL,
             is_watched: false,
+            missing: None,
         }
     }
 
@@ -175,6 +180,7 @@ impl Task {
             owes_tick: self.owes_tick,
             guarded: self.guarded.clone(),
             is_watched: self.is_watched,
+            missing: self.missing,
             ticks,
             hooked: self.hooked.clone(),
             changes: self.changes.clone(),
@@ -208,6 +214,7 @@ impl Task {
             told: self.told,
             guarded: self.guarded.clone(),
             is_watched: self.is_watched,
+            missing: self.missing,
             ..Task::new(stopped)
         }
     }
@@ -219,6 +226,7 @@ impl Task {
         self.told = None;
         self.guarded = Addr::NULL..Addr::NULL;
         self.is_watched = false;
+        self.missing = None;
         self.ticks = None;
         self.hooked = None;
         self.changes.clear();

@@ -322,6 +322,7 @@ const SIGNAL_NAMES: [&str; 32] = [
 
 impl Signal {
     pub const TRAP: Signal = Signal(5);
+    pub const BUS: Signal = Signal(7);
     pub const KILL: Signal = Signal(9);
     pub const SEGV: Signal = Signal(11);
     pub const CHLD: Signal = Signal(17);

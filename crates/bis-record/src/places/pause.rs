@@ -32,7 +32,7 @@ use iced_x86::{Decoder, DecoderOptions, OpKind};
 
 use super::{
     nearby::{look_around, read_worth},
-    surroundings::{Surroundings, saved_masks, saved_states, stacks_within},
+    surroundings::{Surroundings, saved_masks, saved_states, stacks_within, touched},
     written::Sees,
 };
 use crate::{
@@ -81,6 +81,15 @@ impl AddressSpace {
             && !PageMap::open(tid)
                 .and_then(|pages| pages.range(start, end))
                 .is_ok_and(|pages| pages.into_iter().all(Page::is_own))
+    }
+
+    /// Is it shared memory that the task has not touched? The file system would find room for what is read.
+    fn is_untouched(&self, tid: Tid, range: &Range<Addr>) -> bool {
+        let (start, end) = (range.start.page_floor(), range.end.page_ceil());
+        [start, end - 1].into_iter().any(|addr| self.shared().at(addr).is_some())
+            && !PageMap::open(tid)
+                .and_then(|pages| pages.range(start, end))
+                .is_ok_and(|pages| pages.into_iter().all(Page::is_there))
     }
 
     /// Leaves of private mappings of files that may change what the program itself has written there: stores
@@ -345,6 +354,7 @@ impl Domain {
         self.space.keep_own_pages(tid, &mut mappings)?;
         let all = mappings.clone();
         mappings.retain(is_ours);
+        let mappings = touched(tid, mappings);
         let saved = |ranges: &[(Addr, u64)]| self.saved_on_stacks(&all, ranges);
         // Where text is not patched, what an xsavec has left there does not repeat.
         let left = left_below(&all, regs.sp()).filter(|_| self.hooks.is_some());
@@ -362,11 +372,15 @@ impl Domain {
         let count = if self.space.is_dense() { None } else { self.ticks(tid)? };
         // What has changed comes first: it is what differs. Where there is a number, few places are left to
         // tell apart.
-        let is_shown = |range: &Range<Addr>| self.space.is_shown_of_file(tid, range);
+        let is_shown = |range: &Range<Addr>| {
+            self.space.is_shown_of_file(tid, range) || self.space.is_untouched(tid, range)
+        };
         let words = self.tasks.get(&tid).map_or(Vec::new(), |task| task.rounds.words(regs.ip()));
         let mut held = read_worth(&self.memory, &regs, words, is_shown);
         held.extend(if count.is_none() { self.look_wide(tid)? } else { Vec::new() });
-        let is_shown = |range: &Range<Addr>| self.space.is_shown_of_file(tid, range);
+        let is_shown = |range: &Range<Addr>| {
+            self.space.is_shown_of_file(tid, range) || self.space.is_untouched(tid, range)
+        };
         held.extend(look_around(&self.memory, &regs, is_shown));
         let pieces = held.iter().map(|piece| (piece.addr, piece.data.len() as u64));
         let ranges: Vec<(Addr, u64)> = pieces.chain([(regs.sp(), STACK_LEN)]).collect();

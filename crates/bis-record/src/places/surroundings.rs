@@ -11,9 +11,14 @@ use std::ops::Range;
 
 use bis_trace::{
     event::{MemWrite, RangeSum},
-    types::{Addr, PAGE, PAGE_LEN, Registers},
+    types::{Addr, PAGE, PAGE_LEN, Registers, Tid},
 };
-use bis_tracee::{Memory, checksum, maps::Mapping, xsave};
+use bis_tracee::{
+    Memory, checksum,
+    maps::Mapping,
+    pagemap::{Page, PageMap},
+    xsave,
+};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{nearby::operands, written::PAGES_MAX};
@@ -47,6 +52,25 @@ const WORD: usize = 8;
 /// More than the bytes that replay's breakpoint takes the place of, if they are in memory that can be
 /// written.
 const PATCH_LEN: u64 = 64;
+
+/// These mappings, but of shared ones that would be looked at whole only what the task has touched: the file
+/// system would find room for all else that is read, and may not have it.
+pub fn touched(tid: Tid, mappings: Vec<Mapping>) -> Vec<Mapping> {
+    let mut pages = None;
+    let mut touched = Vec::new();
+    for mapping in mappings {
+        if !mapping.shared || mapping.end - mapping.start > WHOLE_MAX {
+            touched.push(mapping);
+            continue;
+        }
+        let Ok(pages) = pages.get_or_insert_with(|| PageMap::open(tid)) else { continue };
+        let found = |start, end| touched.push(Mapping { start, end, ..mapping.clone() });
+        if let Err(error) = pages.each_run(mapping.start, mapping.end, Page::is_there, found) {
+            tracing::debug!(%error, "shared memory is not looked at");
+        }
+    }
+    touched
+}
 
 /// Copies of memory: address, content, in order.
 type Copies = Vec<(Addr, Vec<u8>)>;

@@ -7,9 +7,8 @@ use super::{Found, Interrupt, Place, Run, Task};
 use crate::{areas, counted::Counted, repeated::Repeated, traps::Traps};
 
 impl Task {
-    /// Lets the task run to its next system call or fault, or to what its driver stops it for. Signals that
-    /// somebody sends it meanwhile are dropped: those of the recording are not delivered but written.
-    pub(crate) fn run(
+    /// [`Task::run`], with what the driver watches.
+    pub(super) fn run_watched(
         &mut self,
         memory: &Memory,
         traps: &mut Traps,

@@ -1,0 +1,104 @@
+//! A task is let run towards a page that it cannot have: it got SIGBUS there when it was recorded, because the
+//! file system was full, or the page could not be read. Here the page is there. So while the task runs it is
+//! protected, and its fault at the place of the event is taken for the recorded one. Whoever stops the task
+//! before finds the page as the program has it.
+
+use bis_trace::{
+    event::{EventKind, SignalPoint},
+    types::{Addr, PAGE, Signal},
+};
+use bis_tracee::{Memory, TraceeError, maps, siginfo::SigInfo};
+
+use super::{Found, Place, Run, Task, info_of};
+use crate::{areas, traps::Traps};
+
+/// A page that a task cannot have where its next event is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Missing {
+    /// The recorded fault, and the instruction that raised it.
+    info: SigInfo,
+    rip: Addr,
+    /// The protection that the page has, once that is known.
+    own: Option<u32>,
+    bar: Bar,
+}
+
+/// What is not let through: a page of a file that has none there can be read on some file systems.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Bar {
+    All,
+    Writes,
+    Nothing,
+}
+
+impl Missing {
+    /// Does a task on its way to this event come to such a page? One that lies behind the end of its file is
+    /// none here, either, but nobody knows that before.
+    pub(crate) fn of(kind: &EventKind) -> Option<Missing> {
+        let EventKind::Signal(event) = kind else { return None };
+        let info = info_of(&event.siginfo)?;
+        // Without any address: BUS_ADRALN, a matter of the processor's.
+        let is_it = event.point == SignalPoint::Fault
+            && event.signal == Signal::BUS
+            && (libc::BUS_ADRERR..=libc::BUS_MCEERR_AR).contains(&info.code());
+        is_it.then_some(Missing { info, rip: event.before.ip(), own: None, bar: Bar::All })
+    }
+
+    fn page(&self) -> Addr {
+        self.info.addr().page_floor()
+    }
+
+    /// The protection under which the task runs. None: its own.
+    fn barred(&self) -> Option<u32> {
+        let own = self.own?;
+        let barred = match self.bar {
+            Bar::All => 0,
+            Bar::Writes => own & !libc::PROT_WRITE.cast_unsigned(),
+            Bar::Nothing => own,
+        };
+        (barred != own).then_some(barred)
+    }
+
+    fn has(&self, info: &SigInfo) -> bool {
+        info.signal() == Signal::SEGV && info.is_fault() && info.addr().page_floor() == self.page()
+    }
+}
+
+impl Task {
+    /// Lets the task run to its next system call or fault, or to what its driver stops it for. Signals that
+    /// somebody sends it meanwhile are dropped: those of the recording are not delivered but written.
+    pub(crate) fn run(
+        &mut self,
+        memory: &Memory,
+        traps: &mut Traps,
+        run: Run<'_>,
+    ) -> Result<Place, TraceeError> {
+        loop {
+            if let Some(missing) = self.missing.as_mut().filter(|missing| missing.own.is_none()) {
+                let page = missing.page();
+                let mappings = maps::read(self.ours)?;
+                let mapping = mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&page));
+                missing.own = Some(mapping.map_or(0, |mapping| mapping.prot));
+            }
+            let barred = self.missing.and_then(|missing| Some((missing, missing.barred()?)));
+            let Some((missing, barred)) = barred else { return self.run_watched(memory, traps, run) };
+            let page = missing.page()..missing.page() + PAGE;
+            self.at_entry &= !areas::protect(&mut self.stopped, [(page.clone(), barred)].into_iter())?;
+            let place = self.run_watched(memory, traps, run)?;
+            if self.stopped.is_none() || place.found == Found::Dead {
+                return Ok(place);
+            }
+            let own = missing.own.unwrap_or(barred);
+            self.at_entry &= !areas::protect(&mut self.stopped, [(page, own)].into_iter())?;
+            if !matches!(place.found, Found::Fault(info) if missing.has(&info)) {
+                return Ok(place);
+            }
+            if place.regs.ip() == missing.rip {
+                return Ok(Place { found: Found::Fault(missing.info), ..place });
+            }
+            // It was let through there when it was recorded.
+            let bar = if missing.bar == Bar::All { Bar::Writes } else { Bar::Nothing };
+            self.missing = Some(Missing { bar, ..missing });
+        }
+    }
+}
