@@ -24,8 +24,6 @@ print $node->cents
 watch -location $node->next
 #> Hardware watchpoint 1: -location $node->next
 reverse-continue
-#> Program received signal SIGSEGV
-reverse-continue
 #> Hardware watchpoint 1: -location $node->next
 #> Old value = (struct order *) 0x
 #> New value = (struct order *) 0x

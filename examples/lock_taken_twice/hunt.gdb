@@ -28,7 +28,6 @@ python print("it waits itself:", gdb.selected_thread().ptid[1] == int(gdb.parse_
 watch -location account->lock.__data.__owner
 #> Hardware watchpoint 1
 reverse-continue
-reverse-continue
 #> Hardware watchpoint 1
 #> New value = 0
 backtrace

@@ -17,8 +17,6 @@ print greeting
 watch -location greeting
 #> atchpoint 1
 reverse-continue
-#> received signal SIGSEGV
-reverse-continue
 #> hit Hardware watchpoint 1
 #> New value = (struct line *) 0x5
 #> drop_greeting ()

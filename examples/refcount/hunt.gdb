@@ -17,8 +17,6 @@ set $object = $list->ob_item[42]
 watch-if $object->ob_refcnt $object->ob_refcnt == 0
 #> atchpoint 1
 reverse-continue
-#> SIGABRT
-reverse-continue
 #> Hardware watchpoint 1
 #> New value = 1
 backtrace 3

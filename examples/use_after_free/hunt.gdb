@@ -15,8 +15,6 @@ print *session->peer
 watch -location session->peer->user
 #> Hardware watchpoint 1
 reverse-continue
-#> SIGABRT
-reverse-continue
 #> Hardware watchpoint 1
 #> Old value =
 #> send_message (text=0x

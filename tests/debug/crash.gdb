@@ -11,10 +11,12 @@ info locals
 #> sum = 3
 watch -location node
 reverse-continue
-#> Program received signal SIGSEGV
-print $_siginfo.si_signo
-#> = 11
-reverse-continue
+#> ! SIGSEGV
 #> Old value = (struct node *) 0x0
 #> New value = (struct node *)
 #> <second>
+delete
+continue
+#> Program received signal SIGSEGV
+print $_siginfo.si_signo
+#> = 11

@@ -38,7 +38,7 @@ pub enum Which {
     First,
     /// This one, from its last exec; from its fork if it has none.
     Pid(i32),
-    /// This one, from its fork.
+    /// This one, from its fork; one that vfork has made, from its exec.
     Forked(i32),
     /// The first one that executed a program of this name or path.
     Command(String),
@@ -132,7 +132,9 @@ impl Which {
             }
             Which::Forked(pid) => {
                 let forked = |entry: &&DomainEntry| entry.pid.0 == *pid && entry.base.is_copy();
-                trace.domains().find(forked)
+                // One that vfork has made has memory of its own only from its exec on.
+                let of_pid = |entry: &&DomainEntry| entry.pid.0 == *pid;
+                trace.domains().find(forked).or_else(|| trace.domains().find(of_pid))
             }
             Which::Command(name) => trace.domains().find(|entry| executes(entry, name)),
             Which::Domain(domain) => trace.domains().find(|entry| entry.domain == *domain),

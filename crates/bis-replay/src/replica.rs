@@ -374,10 +374,17 @@ impl<'t> Replica<'t> {
         };
         let is_exit = matches!(event.kind, EventKind::TaskExit { .. });
         let mut later = self.cursor.events.clone();
+        let mut is_told = !self.world.goes_on;
         is_exit
             && (is_last
                 || is_of_process(&event.kind)
-                    && later.all(|event| event.is_ok_and(|event| is_plain(&event.kind))))
+                    && later.all(|event| {
+                        event.is_ok_and(|event| {
+                            is_told |= event.kind == EventKind::End;
+                            is_plain(&event.kind)
+                        })
+                    })
+                    && is_told)
     }
 
     /// Does the task stand there with whose end the domain ends?

@@ -34,6 +34,8 @@ pub struct World<'t> {
     pub(crate) facts: Facts,
     /// The objects that no domain but one ever has, if that can be known.
     of_one_domain: HashSet<ObjectId>,
+    /// Is the program still being recorded? What its trace ends with may not be its end.
+    pub(crate) goes_on: bool,
     /// How the recorded vector registers become this processor's. None: they are as they are here.
     pub(crate) moved: Option<Moved>,
     /// Copies in memory of kept files, where the trace's own may not be executed.
@@ -107,9 +109,16 @@ impl<'t> World<'t> {
             entries,
             facts,
             of_one_domain,
+            goes_on: false,
             moved,
             copies: Mutex::default(),
         })
+    }
+
+    /// The same, of a trace that is still written if `goes_on`.
+    #[must_use]
+    pub fn that_goes_on(self, goes_on: bool) -> World<'t> {
+        World { goes_on, ..self }
     }
 
     /// Does no domain but one ever have this object? Known of traces that are whole; of one that somebody

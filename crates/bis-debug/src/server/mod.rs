@@ -96,20 +96,22 @@ impl Server {
         standing::serve(standing, stream)
     }
 
-    /// Serves debuggers until they have left.
+    /// Serves debuggers until they have left. `ready` is called when one can be served: the session stands
+    /// where it begins.
     ///
     /// # Errors
     /// Where the recording cannot be debugged as the options say.
-    pub fn serve(self, trace: &Trace, options: &Options) -> Result<(), DebugError> {
+    pub fn serve(self, trace: &Trace, options: &Options, ready: impl Fn()) -> Result<(), DebugError> {
         let failed = |what| move |source| DebugError::Io { what, source };
         bis_replay::allow_many_files();
-        let world = World::new(trace)?;
+        let world = World::new(trace)?.that_goes_on(options.program.is_some());
         loop {
             let mut session =
                 Session::open(&world, &options.which, ear(options)?, options.checkpoint_memory)?;
             session.tell(options.listener);
             session.follow(options.program.clone());
             session.go_to_begin(&options.begin)?;
+            ready();
             let (stream, _) = self.listener.accept().map_err(failed("accept a debugger"))?;
             stream.set_nodelay(true).map_err(failed("speak to a debugger"))?;
             let served = dispatch::serve(session, stream, options);

@@ -9,12 +9,12 @@
 use std::{
     ffi::{OsStr, OsString},
     fs::{File, OpenOptions},
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
     net::SocketAddr,
     os::{fd::OwnedFd, unix::process::ExitStatusExt},
     path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Stdio},
-    sync::mpsc::{self, Sender},
+    process::{Command, ExitStatus, Stdio},
+    sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
     thread,
     time::Duration,
 };
@@ -27,10 +27,7 @@ use bis_trace::{
 };
 use bis_tracee::proc;
 use clap::CommandFactory;
-use rustix::{
-    fs::{MemfdFlags, memfd_create},
-    process::{Pid, Signal, kill_process},
-};
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::{
     args::{Cli, GotoArg, ProcessArg, Replay},
@@ -43,6 +40,8 @@ const LOOPBACK: &str = "127.0.0.1";
 const GDB: &str = "gdb";
 /// How long a server may take to end when its debugger has ended.
 const SERVER_END: Duration = Duration::from_secs(2);
+/// Who waits longer than this for a session to begin is told so.
+const SHORT: Duration = Duration::from_secs(1);
 /// How long gdb waits for an answer, in seconds. A replay from the begin of a long trace takes its time.
 const ANSWER_S: &str = "10000";
 
@@ -78,7 +77,7 @@ fn with_debugger(args: &Replay, trace: Trace, mut options: Options) -> Result<u8
     let line = words.all(Kind::of(&debugger));
     if args.port.is_some() || args.host.is_some() {
         output::note(&how_to_connect(&debugger, &line));
-        return server.serve(&trace, &options).map(|()| 0).map_err(|error| failure(&error));
+        return server.serve(&trace, &options, || {}).map(|()| 0).map_err(|error| failure(&error));
     }
     start(server, trace, options, &debugger, &line, Stdio::inherit())
 }
@@ -377,63 +376,61 @@ fn start(
 ) -> Result<u8> {
     // ^C is for the debugger, and SIGINT comes to all processes at the terminal.
     bis_tracee::ours::outlive_interrupts();
-    let child = Command::new(debugger)
-        .args(words)
-        .stdout(stdout)
-        .spawn()
-        .map_err(|error| cannot_start(debugger, &error))?;
-    let process = Pid::from_child(&child);
     let (tell, told) = mpsc::channel();
-    serve(server, trace, options, tell.clone())?;
-    wait_for(child, tell)?;
-    let mut refused = None;
-    loop {
-        match told.recv() {
-            Ok(Told::Served(code)) => {
-                // One that has not come yet would wait for an answer for some seconds, and say nothing new.
-                if code.is_some() {
-                    let _ = kill_process(process, Signal::TERM);
-                }
-                refused = code;
-            }
-            Ok(Told::Left(ended)) => {
-                // One that is at work still is over with this process.
-                if let Ok(Told::Served(code)) = told.recv_timeout(SERVER_END) {
-                    refused = code;
-                }
-                let ended = ended.map_err(|error| Failure::of("wait for the debugger", error))?;
-                return Ok(refused.unwrap_or(code_of(ended)));
-            }
-            Err(error) => return Err(Failure::of("wait for the debugger", error)),
-        }
+    serve(server, trace, options, tell)?;
+    if let Served::Refused(code) = wait_for_begin(&told)? {
+        return Ok(code);
     }
+    let child = Command::new(debugger).args(words).stdout(stdout).spawn();
+    let mut child = child.map_err(|error| cannot_start(debugger, &error))?;
+    let ended = child.wait().map_err(|error| Failure::of("wait for the debugger", error))?;
+    // A server that is at work still is over with this process.
+    Ok(match told.recv_timeout(SERVER_END) {
+        Ok(Served::Refused(code)) => code,
+        _ => code_of(ended),
+    })
 }
 
-/// What whoever starts a debugger waits for.
-enum Told {
-    /// The server is done; the status if it could not serve.
-    Served(Option<u8>),
-    /// The debugger has ended.
-    Left(io::Result<ExitStatus>),
+/// What is told of a server.
+#[derive(PartialEq, Eq)]
+enum Served {
+    /// A debugger can come: the session stands where it begins.
+    Ready,
+    /// The debugger has left.
+    Left,
+    /// It cannot be served; the status.
+    Refused(u8),
 }
 
-/// Tells when the debugger has ended.
-fn wait_for(mut debugger: Child, tell: Sender<Told>) -> Result<()> {
-    let work = move || drop(tell.send(Told::Left(debugger.wait())));
-    let thread = thread::Builder::new().name("debugger".into()).spawn(work);
-    thread.map(drop).map_err(|error| Failure::of("start a thread", error))
+/// A debugger is started when it can be served: one that waits for an answer gives up after a while, and what
+/// it says then hides why.
+fn wait_for_begin(told: &Receiver<Served>) -> Result<Served> {
+    let told = match told.recv_timeout(SHORT) {
+        Err(RecvTimeoutError::Timeout) => {
+            if io::stderr().is_terminal() {
+                eprintln!("bis: on the way to where the session begins");
+            }
+            told.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        }
+        told => told,
+    };
+    told.map_err(|error| Failure::of("wait for the server", error))
 }
 
 /// Serves on a thread of its own. What goes wrong is shown at once, because the debugger only sees that
-/// nobody answers any more; its status comes here.
-fn serve(server: Server, trace: Trace, options: Options, tell: Sender<Told>) -> Result<()> {
+/// nobody answers any more.
+fn serve(server: Server, trace: Trace, options: Options, tell: Sender<Served>) -> Result<()> {
     let work = move || {
-        let refused = server.serve(&trace, &options).err().map(|error| {
-            let failure = failure(&error);
-            failure.print();
-            failure.status
-        });
-        let _ = tell.send(Told::Served(refused));
+        let ready = || drop(tell.send(Served::Ready));
+        let told = match server.serve(&trace, &options, ready) {
+            Ok(()) => Served::Left,
+            Err(error) => {
+                let failure = failure(&error);
+                failure.print();
+                Served::Refused(failure.status)
+            }
+        };
+        let _ = tell.send(told);
     };
     let thread = thread::Builder::new().name("server".into()).spawn(work);
     thread.map(drop).map_err(|error| Failure::of("start a thread", error))

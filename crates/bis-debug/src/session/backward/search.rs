@@ -153,6 +153,11 @@ impl<'t> Session<'t> {
         end.legs.is_empty() && self.position == *end
     }
 
+    /// Does the user stand where this signal's task is about to end, because of it?
+    fn stands_at_end_by(&self, signal: EventSeq) -> bool {
+        self.position.event == signal && matches!(self.position.legs[..], [Leg::Before(_)])
+    }
+
     /// Goes to the end of a search, and looks at each stop. What is answered is why it was given up; none: it
     /// has come to the end.
     fn search_on(
@@ -317,6 +322,8 @@ impl<'t> Session<'t> {
         let Some(event) = live.replica.next_event()? else { return Ok(None) };
         let tid = event.tid;
         let why = match &event.kind {
+            // Back from the end, the one that has ended the process is where the user stands.
+            EventKind::Signal(_) if self.stands_at_end_by(seq) => None,
             EventKind::Signal(signal) => Some(Why::Signal(signal.signal))
                 .filter(|_| !signal.is_silent() && !self.passed_signals.contains(&signal.signal)),
             kind => call_of(kind).map(|nr| Why::Call { nr, is_entry: true }),
