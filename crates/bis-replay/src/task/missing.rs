@@ -1,7 +1,7 @@
-//! A task is let run towards a page that it cannot have: it got SIGBUS there when it was recorded, because the
-//! file system was full, or the page could not be read. Here the page is there. So while the task runs it is
-//! protected, and its fault at the place of the event is taken for the recorded one. Whoever stops the task
-//! before finds the page as the program has it.
+//! A task is let run towards a page that it cannot have: it got SIGBUS there when it was recorded, because
+//! the file system was full, or the page could not be read. Here the page is there. So while the task runs it
+//! is protected, and its fault at the place of the event is taken for the recorded one. Whoever stops the
+//! task before finds the page as the program has it.
 
 use bis_trace::{
     event::{EventKind, SignalPoint},
