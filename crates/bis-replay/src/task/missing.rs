@@ -1,7 +1,7 @@
-//! A task is let run towards a page that it cannot have: it got SIGBUS there when it was recorded, because
-//! the file system was full, or the page could not be read. Here the page is there. So while the task runs it
-//! is protected, and its fault at the place of the event is taken for the recorded one. Whoever stops the
-//! task before finds the page as the program has it.
+//! A task is let run towards a page that it cannot have: it got a fault there when it was recorded, because
+//! the file system was full, or the page could not be read, or the stack could not grow any more (RLIMIT_AS).
+//! Here the page is there. So while the task runs it is protected, and its fault at the place of the event is
+//! taken for the recorded one. Whoever stops the task before finds the page as the program has it.
 
 use bis_trace::{
     event::{EventKind, SignalPoint},
@@ -12,15 +12,26 @@ use bis_tracee::{Memory, TraceeError, maps, siginfo::SigInfo};
 use super::{Found, Place, Run, Task, info_of};
 use crate::{areas, traps::Traps};
 
+/// A fault's code where nothing is mapped.
+const SEGV_MAPERR: i32 = 1;
+
 /// A page that a task cannot have where its next event is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Missing {
     /// The recorded fault, and the instruction that raised it.
     info: SigInfo,
     rip: Addr,
-    /// The protection that the page has, once that is known.
-    own: Option<u32>,
+    own: Own,
     bar: Bar,
+}
+
+/// The protection that the page has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Own {
+    NotAsked,
+    /// It is not mapped here, either.
+    None,
+    Known(u32),
 }
 
 /// What is not let through: a page of a file that has none there can be read on some file systems.
@@ -32,31 +43,35 @@ enum Bar {
 }
 
 impl Missing {
-    /// Does a task on its way to this event come to such a page? One that lies behind the end of its file is
-    /// none here, either, but nobody knows that before.
+    /// Does a task on its way to this event come to such a page? One that lies behind the end of its file,
+    /// or below all that the stack may ever be, is none here, either, and need not be told apart.
     pub(crate) fn of(kind: &EventKind) -> Option<Missing> {
+        /// How far from the stack pointer an instruction touches the page to which the stack is to grow.
+        const NEAR: u64 = 1 << 16;
         let EventKind::Signal(event) = kind else { return None };
-        let info = info_of(&event.siginfo)?;
-        // Without any address: BUS_ADRALN, a matter of the processor's.
-        let is_it = event.point == SignalPoint::Fault
-            && event.signal == Signal::BUS
-            && (libc::BUS_ADRERR..=libc::BUS_MCEERR_AR).contains(&info.code());
-        is_it.then_some(Missing { info, rip: event.before.ip(), own: None, bar: Bar::All })
+        let info = info_of(&event.siginfo).filter(|_| event.point == SignalPoint::Fault)?;
+        let is_it = match event.signal {
+            // Without any page: BUS_ADRALN, a matter of the processor's.
+            Signal::BUS => (libc::BUS_ADRERR..=libc::BUS_MCEERR_AR).contains(&info.code()),
+            Signal::SEGV => info.code() == SEGV_MAPERR && event.before.sp().0.abs_diff(info.addr().0) <= NEAR,
+            _ => false,
+        };
+        is_it.then_some(Missing { info, rip: event.before.ip(), own: Own::NotAsked, bar: Bar::All })
     }
 
     fn page(&self) -> Addr {
         self.info.addr().page_floor()
     }
 
-    /// The protection under which the task runs. None: its own.
-    fn barred(&self) -> Option<u32> {
-        let own = self.own?;
+    /// The protection under which the task runs, and its own. None: nothing is barred.
+    fn barred(&self) -> Option<(u32, u32)> {
+        let Own::Known(own) = self.own else { return None };
         let barred = match self.bar {
             Bar::All => 0,
             Bar::Writes => own & !libc::PROT_WRITE.cast_unsigned(),
             Bar::Nothing => own,
         };
-        (barred != own).then_some(barred)
+        (barred != own).then_some((barred, own))
     }
 
     fn has(&self, info: &SigInfo) -> bool {
@@ -74,21 +89,22 @@ impl Task {
         run: Run<'_>,
     ) -> Result<Place, TraceeError> {
         loop {
-            if let Some(missing) = self.missing.as_mut().filter(|missing| missing.own.is_none()) {
+            if let Some(missing) = self.missing.as_mut().filter(|missing| missing.own == Own::NotAsked) {
                 let page = missing.page();
                 let mappings = maps::read(self.ours)?;
                 let mapping = mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&page));
-                missing.own = Some(mapping.map_or(0, |mapping| mapping.prot));
+                missing.own = mapping.map_or(Own::None, |mapping| Own::Known(mapping.prot));
             }
             let barred = self.missing.and_then(|missing| Some((missing, missing.barred()?)));
-            let Some((missing, barred)) = barred else { return self.run_watched(memory, traps, run) };
+            let Some((missing, (barred, own))) = barred else {
+                return self.run_watched(memory, traps, run);
+            };
             let page = missing.page()..missing.page() + PAGE;
             self.at_entry &= !areas::protect(&mut self.stopped, [(page.clone(), barred)].into_iter())?;
             let place = self.run_watched(memory, traps, run)?;
             if self.stopped.is_none() || place.found == Found::Dead {
                 return Ok(place);
             }
-            let own = missing.own.unwrap_or(barred);
             self.at_entry &= !areas::protect(&mut self.stopped, [(page, own)].into_iter())?;
             if !matches!(place.found, Found::Fault(info) if missing.has(&info)) {
                 return Ok(place);
