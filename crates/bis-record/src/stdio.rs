@@ -69,6 +69,16 @@ impl Stdio {
     pub fn of(found: Option<Tid>) -> Stdio {
         let stream = |fd: Fd| {
             let (path, file) = match found {
+                // What is open there is not what the program has.
+                None if ours::was_closed(fd) => {
+                    return Stream {
+                        identity: None,
+                        is_file: false,
+                        file: Descriptor::None,
+                        holder: Mutex::new(None),
+                        free: Condvar::new(),
+                    };
+                }
                 None => (proc::fd(ours::process_id(), fd), Descriptor::Own(fd)),
                 Some(pid) => {
                     let taken = sys::take_fd(pid, fd).map_or(Descriptor::None, Descriptor::Taken);

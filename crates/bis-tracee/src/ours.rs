@@ -11,12 +11,12 @@ use std::{
     ptr,
     sync::{
         OnceLock,
-        atomic::{AtomicI32, AtomicUsize, Ordering},
+        atomic::{AtomicI32, AtomicU8, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
-use bis_trace::types::{Signal, Tid};
+use bis_trace::types::{Fd, Signal, Tid};
 use rustix::{
     fs::{OFlags, fcntl_setfl},
     process::getpid,
@@ -102,7 +102,16 @@ extern "C" fn came(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void
 /// What SIGPIPE was to do when this process began.
 static SIGPIPE_ACTION: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
 
-extern "C" fn look_at_sigpipe() {
+/// Which of the descriptors 0, 1 and 2 were closed then, one bit each.
+static CLOSED: AtomicU8 = AtomicU8::new(0);
+
+extern "C" fn look_around() {
+    for fd in 0..3 {
+        // SAFETY: it takes plain numbers.
+        if unsafe { libc::fcntl(fd, libc::F_GETFD) } == -1 {
+            CLOSED.fetch_or(1 << fd, Ordering::Relaxed);
+        }
+    }
     // SAFETY: an all-zero sigaction is valid, and the kernel fills it.
     unsafe {
         let mut action: libc::sigaction = mem::zeroed();
@@ -114,17 +123,24 @@ extern "C" fn look_at_sigpipe() {
     }
 }
 
-/// Runs before `main`, where Rust's runtime sets SIGPIPE to be ignored, whatever it was.
+/// Runs before `main`, where Rust's runtime sets SIGPIPE to be ignored, whatever it was, and opens /dev/null in
+/// the place of standard streams that are closed.
 #[used]
 // SAFETY: the section is one of pointers to functions without arguments, which the loader calls once; this
 // one needs nothing of Rust's runtime.
 #[unsafe(link_section = ".init_array")]
-static LOOK_AT_SIGPIPE: extern "C" fn() = look_at_sigpipe;
+static LOOK_AROUND: extern "C" fn() = look_around;
 
 /// What SIGPIPE is to do in the program: ignored if it was when bis was started, else the default. Safe to be
 /// called between fork and exec.
 pub fn inherited_sigpipe() -> libc::sighandler_t {
     SIGPIPE_ACTION.load(Ordering::Relaxed)
+}
+
+/// Was this one of the descriptors 0, 1 and 2 closed when bis was started? The program gets it so. Safe to be
+/// called between fork and exec.
+pub fn was_closed(fd: Fd) -> bool {
+    (0..3).contains(&fd.0) && CLOSED.load(Ordering::Relaxed) & 1 << fd.0 != 0
 }
 
 /// The signal by which a supervisor is called away from waiting.

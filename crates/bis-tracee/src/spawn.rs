@@ -18,7 +18,7 @@ use std::{
     thread,
 };
 
-use bis_trace::types::{Signal, Tid};
+use bis_trace::types::{Fd, Signal, Tid};
 
 use crate::{
     balance::Seat,
@@ -108,6 +108,8 @@ struct Prepared {
     filter: Vec<filter::Instruction>,
     parent: libc::pid_t,
     sigpipe: libc::sighandler_t,
+    /// Standard streams that bis was started without are closed.
+    closes_streams: bool,
     go: RawFd,
     failed: RawFd,
     /// Addresses are to be the same each time, where the kernel lets us say so.
@@ -128,6 +130,7 @@ impl Prepared {
             filter: filter::program(spec.mode, &spec.refused),
             parent: std::process::id().cast_signed(),
             sigpipe: ours::inherited_sigpipe(),
+            closes_streams: spec.mode != Mode::Replay,
             go,
             failed,
             fixed: spec.mode != Mode::Watch,
@@ -211,6 +214,9 @@ unsafe fn child(prepared: &Prepared) -> (u8, i64) {
         prctl(libc::PR_SET_PDEATHSIG, [0; 3]);
         // Rust's runtime ignores SIGPIPE: the program gets it as we did. Our handlers are reset by exec.
         let action = Action([prepared.sigpipe as u64, 0, 0, 0]);
+        for fd in (0..3).filter(|fd| prepared.closes_streams && ours::was_closed(Fd(*fd))) {
+            bare(libc::SYS_close, [number(fd), 0, 0, 0, 0]);
+        }
         bare(libc::SYS_rt_sigaction, [number(libc::SIGPIPE), address(&raw const action), 0, MASK_LEN, 0]);
         let personality = |persona: u64| bare(libc::SYS_personality, [persona, 0, 0, 0, 0]);
         if prepared.fixed {

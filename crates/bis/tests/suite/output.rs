@@ -35,6 +35,7 @@ pub fn trials() -> Vec<Trial> {
             a_text_leads_to_the_event_that_wrote_it,
         ),
         trial(module_path!(), "one_process", one_process),
+        trial(module_path!(), "streams_that_are_closed", streams_that_are_closed),
         trial(module_path!(), "a_cut_trace_shows_what_it_has", a_cut_trace_shows_what_it_has),
     ];
     let missing = !common::installed("gcc");
@@ -48,6 +49,33 @@ pub fn trials() -> Vec<Trial> {
         })
     });
     trials.into_iter().chain(waiting).collect()
+}
+
+/// What is closed when bis is started is so in the program, too: nothing can be read or written there, and a
+/// file that is opened gets its number.
+fn streams_that_are_closed() -> Result<(), Failed> {
+    const PROGRAM: &str = r#"
+cat <&0 2> err || echo "no input" >&2
+echo lost 2> err || echo "no output" >&2
+python3 -c 'import os, sys; print(os.open("/etc/passwd", os.O_RDONLY), file=sys.stderr)' || exit 1
+"#;
+    let folder = Folder::new("output/closed")?;
+    let (trace, cwd) = (folder.path().join("trace"), folder.path());
+    let closed = |argv: &[&OsStr]| {
+        let mut command = common::command(OsStr::new("sh"), cwd);
+        command.args(["-c", r#"exec "$@" 0<&- 1>&-"#, "sh"]).args(argv);
+        command
+    };
+    let program = ["sh", "-c", PROGRAM].map(OsStr::new);
+    let native = common::run(closed(&program), "native", cwd, None, LIMIT)?;
+    let record = common::record_command(&trace, &[], &program, cwd);
+    let argv: Vec<&OsStr> = [record.get_program()].into_iter().chain(record.get_args()).collect();
+    let recorded = common::run(closed(&argv), "record", cwd, None, LIMIT)?;
+    let numbered = String::from_utf8_lossy(&native.stderr).ends_with("no input\nno output\n0\n");
+    if !numbered || (native.status, &native.stderr) != (recorded.status, &recorded.stderr) {
+        return Err(format!("natively\n{}\nrecorded\n{}", native.shown(), recorded.shown()).into());
+    }
+    common::replay_and_compare(&trace, &recorded, cwd, LIMIT).map(drop)
 }
 
 fn recorded(folder: &Folder) -> Result<std::path::PathBuf, Failed> {
