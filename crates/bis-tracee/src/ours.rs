@@ -123,8 +123,8 @@ extern "C" fn look_around() {
     }
 }
 
-/// Runs before `main`, where Rust's runtime sets SIGPIPE to be ignored, whatever it was, and opens /dev/null in
-/// the place of standard streams that are closed.
+/// Runs before `main`, where Rust's runtime sets SIGPIPE to be ignored, whatever it was, and opens /dev/null
+/// in the place of standard streams that are closed.
 #[used]
 // SAFETY: the section is one of pointers to functions without arguments, which the loader calls once; this
 // one needs nothing of Rust's runtime.

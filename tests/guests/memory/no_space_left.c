@@ -1,5 +1,6 @@
 // Pages that a process cannot have, though they are within their file: on a file system that is full, and huge ones that the
 // machine has not. SIGBUS then, at the first touch; what was there before can be used on, and so can all when there is room again.
+// unsummed: checksums read all memory that is shared, for which the file system finds room
 #include "../guest.h"
 
 #include <setjmp.h>

@@ -171,13 +171,13 @@ impl Process {
     fn map_original(&mut self, tid: Tid, range: &TextRange, outcome: &mut Outcome) -> Result<bool> {
         let path = self.space.patches().dense.path(range.start);
         let path = Path::new(OsStr::from_bytes(&path));
-        let source = range.file.source();
-        let kept = self.session.keep(source, path.as_os_str().as_bytes())?;
+        let Ok(source) = range.file.open_again(tid, path) else { return Ok(false) };
+        let kept = self.session.keep(&source, path.as_os_str().as_bytes())?;
         let (addr, len, offset) = (range.start, range.end - range.start, range.offset);
         let memory = bis_tracee::Memory::open(tid)?;
         let pieces = [(addr, len, offset, false)];
         let is_mapped =
-            with_slot(self, tid, |_, slot| Ok(map_pieces(slot, &memory, (source, path), &pieces)?))?;
+            with_slot(self, tid, |_, slot| Ok(map_pieces(slot, &memory, (&source, path), &pieces)?))?;
         if is_mapped {
             let backing = Backing::File { file: kept, offset };
             outcome.effects.push(Effect::Map { addr, len, prot: READ_EXEC, backing });

@@ -3,8 +3,9 @@
 use std::{
     collections::{HashMap, HashSet},
     fs::File,
+    io,
     os::unix::fs::MetadataExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
@@ -13,8 +14,11 @@ use bis_rewrite::{
     Learned, Reason, Run, Scan, SiteCache, SiteKind, SiteKinds, Span, Text, chance_bytes, clock_bytes,
     cpuid_bytes, is_chance,
 };
-use bis_trace::types::{Addr, FileId, PAGE};
-use bis_tracee::sys::{self, MappedFile};
+use bis_trace::types::{Addr, FileId, PAGE, Tid};
+use bis_tracee::{
+    proc,
+    sys::{self, MappedFile},
+};
 use object::{
     LittleEndian,
     elf::{FileHeader64, PT_LOAD},
@@ -43,7 +47,10 @@ const CPUID: [u8; 2] = [0x0f, 0xa2];
 
 /// A file with text in it.
 pub struct TextFile {
-    source: File,
+    /// Device and inode of the file. It is not kept open: the program could not unmount its file system.
+    identity: (u64, u64),
+    /// What it has, where nobody changes it, if the trace keeps that; else the file itself.
+    content: File,
     segments: Vec<Segment>,
     /// All of it.
     elf: MappedFile,
@@ -158,7 +165,8 @@ impl TextFile {
         (key, content): (Option<Key>, &File),
         cache: Option<&SiteCache>,
     ) -> Option<TextFile> {
-        let (source, elf) = (file.try_clone().ok()?, sys::map_file(content).ok()?);
+        let meta = file.metadata().ok()?;
+        let (content, elf) = (content.try_clone().ok()?, sys::map_file(content).ok()?);
         let (segments, text) =
             (segments(elf.bytes())?, Text::parse(elf.bytes()).ok()?.telling(move |part| elf.forget(part)));
         let (learned, scanned) = cache
@@ -167,7 +175,8 @@ impl TextFile {
         // Its headers have been read.
         elf.forget(elf.bytes());
         Some(TextFile {
-            source,
+            identity: (meta.dev(), meta.ino()),
+            content,
             segments,
             elf,
             text,
@@ -186,9 +195,16 @@ impl TextFile {
         (first, end)
     }
 
-    /// The file, open for reading.
-    pub fn source(&self) -> &File {
-        &self.source
+    /// The file, opened for reading by the path that this task knows it by; what it has, where it is not
+    /// there any more.
+    ///
+    /// # Errors
+    /// Where no descriptor is left.
+    pub fn open_again(&self, tid: Tid, path: &Path) -> io::Result<File> {
+        let inside = path.strip_prefix("/").unwrap_or(path);
+        let again = File::open(proc::path(tid, "root").join(inside));
+        let is_it = |file: &File| file.metadata().is_ok_and(|meta| (meta.dev(), meta.ino()) == self.identity);
+        again.ok().filter(is_it).map_or_else(|| self.content.try_clone(), Ok)
     }
 
     /// A part of the file: so many bytes from this offset, or as many as there are.
