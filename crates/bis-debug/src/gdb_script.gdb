@@ -524,6 +524,38 @@ class BisExceptions:
         return "exception " in text
 
 
+class BisWatches:
+    """Watchpoints of a library's variables by name: gdb 13 keeps what it knew of the names when it forgets the library, which going back over
+    a dlopen does, and is mostly ended by that. So they are disabled while the library is away."""
+
+    disabled = set()
+    KINDS = (gdb.BP_WATCHPOINT, gdb.BP_HARDWARE_WATCHPOINT, gdb.BP_READ_WATCHPOINT, gdb.BP_ACCESS_WATCHPOINT)
+
+    @classmethod
+    def freed(cls, event):
+        if not BisTarget.known:
+            return
+        for point in gdb.breakpoints():
+            if point.type in cls.KINDS and point.enabled and cls.names(point.expression, event.objfile):
+                point.enabled = False
+                cls.disabled.add(point.number)
+
+    @classmethod
+    def loaded(cls, event):
+        for point in gdb.breakpoints() if cls.disabled else ():
+            if point.number in cls.disabled and cls.names(point.expression, event.new_objfile):
+                point.enabled = True
+                cls.disabled.discard(point.number)
+
+    @staticmethod
+    def names(expression, objfile):
+        """Does it name something of this file? What -location has made of it is an address."""
+        if not expression or expression.startswith("-location"):
+            return False
+        words = set(re.findall(r"[A-Za-z_]\w*", expression))
+        return any(objfile.lookup_global_symbol(word) or objfile.lookup_static_symbol(word) for word in words)
+
+
 class BisSeen:
     """Does a user see the stops that there are now? Those on the way to an answer are seen by nobody."""
 
@@ -629,6 +661,8 @@ gdb.events.before_prompt.connect(bis_prompt)
 if hasattr(gdb.events, "free_objfile"):
     gdb.events.free_objfile.connect(BisExceptions.freed)
     gdb.events.new_objfile.connect(BisExceptions.loaded)
+    gdb.events.free_objfile.connect(BisWatches.freed)
+    gdb.events.new_objfile.connect(BisWatches.loaded)
 gdb.events.breakpoint_deleted.connect(BisWatchIf.deleted)
 gdb.events.breakpoint_deleted.connect(lambda point: bis_catches(point, point.number))
 gdb.events.breakpoint_created.connect(bis_catches)

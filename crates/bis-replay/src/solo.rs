@@ -228,8 +228,14 @@ impl<'t> Solo<'t> {
 fn never(replica: &mut Replica<'_>, turns: &[Turn]) -> Halt {
     let event = replica.next_event().ok().flatten().map_or(EventSeq(0), |event| event.seq);
     let (turn, object) = turns.first().map_or((0, 0), |turn| (turn.turn, turn.object.0));
+    tracing::debug!(%event, turn, object, "nobody ends this turn");
+    let more = if replica.world.goes_on {
+        " (of a program that runs, one process is followed: record it, and debug the recording)"
+    } else {
+        ""
+    };
     Halt::Cut(format!(
-        "process {} waits at event {event} for turn {turn} of shared object {object}, and the events of those who share it end before",
+        "process {} shares memory with others, and waits at event {event} for what they do with it, which is not in the trace{more}",
         replica.entry().pid
     ))
 }

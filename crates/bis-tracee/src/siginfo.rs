@@ -105,7 +105,7 @@ impl SigInfo {
 
     /// Would the kernel not queue the one while the other waits? So it is for two of a timer, and for two of
     /// a classic signal, but for one that was sent to the process and one that was sent to the thread: each
-    /// of these has a queue of its own (signal(7)).
+    /// of these has a queue of its own (signal(7)). That shows in how they were sent.
     pub fn is_queued_once_with(&self, other: &SigInfo) -> bool {
         let same = self.signal() == other.signal();
         same && match (self.timer(), other.timer()) {
@@ -251,7 +251,9 @@ mod tests {
     #[test]
     fn the_kernel_queues_one_of_a_classic_signal_and_one_of_a_timer() {
         let once = |a: SigInfo, b: SigInfo| a.is_queued_once_with(&b);
-        assert!(once(info(10, libc::SI_QUEUE, 1, 0, 2), info(10, 0, 3, 0, 4)));
+        assert!(once(info(10, libc::SI_USER, 1, 0, 2), info(10, libc::SI_USER, 3, 0, 4)));
+        assert!(!once(info(10, libc::SI_USER, 1, 0, 0), info(10, libc::SI_TKILL, 1, 0, 0)));
+        assert!(!once(info(10, libc::SI_TIMER, 1, 0, 2), info(10, libc::SI_USER, 3, 0, 4)));
         assert!(!once(info(10, 0, 1, 0, 0), info(12, 0, 1, 0, 0)));
         assert!(!once(info(40, libc::SI_QUEUE, 1, 0, 2), info(40, libc::SI_QUEUE, 1, 0, 2)));
         assert!(once(info(40, libc::SI_TIMER, 1, 0, 2), info(40, libc::SI_TIMER, 1, 7, 2)));

@@ -17,7 +17,7 @@ impl Domain {
     /// is not blocked now. A call is undone; the task will make it when the handler has returned. True: the
     /// task goes on from here, or has a report that is to be looked at first.
     pub fn deliver_stashed(&mut self, tid: Tid, before: &Registers, point: SignalPoint) -> Result<bool> {
-        let Some(info) = self.take_open(tid)? else { return Ok(false) };
+        let Some(info) = self.take_open(tid, |_| true)? else { return Ok(false) };
         self.disarm(tid)?;
         if self.task(tid)?.report.is_some() {
             self.task(tid)?.stash.push_front(info);
@@ -49,7 +49,7 @@ impl Domain {
     /// Brings the task to the signal stop of a signal that has a handler. Only the kernel can; what the
     /// signal says is replaced there. False: the task was killed, or has stopped with its process, and the
     /// signal is tried again later.
-    fn bring(&mut self, tid: Tid, info: SigInfo) -> Result<bool> {
+    pub(super) fn bring(&mut self, tid: Tid, info: SigInfo) -> Result<bool> {
         let signal = info.signal();
         self.carry(tid, signal)?;
         self.resume(tid, Resume::Cont)?;

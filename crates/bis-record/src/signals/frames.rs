@@ -22,8 +22,42 @@ const FRAME_MAX: u64 = 1 << 15;
 const WRITE: u32 = 2;
 
 impl Domain {
-    /// At the task's signal stop: lets the kernel call the handler, and records the frame.
+    /// At the task's signal stop: its handler is called. And before the task executes anything, as the kernel
+    /// does it, those of all else that is kept back and open, one on top of the other; but for timers', between
+    /// two of which the program is to come on.
     pub fn deliver(&mut self, tid: Tid, info: &SigInfo, point: SignalPoint) -> Result<()> {
+        /// Somebody may send signals as fast as they are delivered.
+        const ON_TOP_MAX: usize = 512;
+        let mut called = self.call_handler(tid, info, point)?;
+        for _ in 0..ON_TOP_MAX {
+            let Some(regs) = called else { return Ok(()) };
+            let Some(next) = self.take_open(tid, |info| !info.is_of_timer())? else { break };
+            if self.recorder().disposition(tid, next.signal())? != Disposition::Handler {
+                self.task(tid)?.stash.push_front(next);
+                if self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent)? {
+                    return Ok(());
+                }
+                break;
+            }
+            self.disarm(tid)?;
+            if self.task(tid)?.report.is_some() {
+                self.task(tid)?.stash.push_front(next);
+                return Ok(());
+            }
+            if !self.bring(tid, next)? {
+                return Ok(());
+            }
+            called = self.call_handler(tid, &next, SignalPoint::AfterEvent)?;
+        }
+        match called {
+            Some(regs) => self.expect_signal(tid, &regs),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets the kernel call the handler, and records the frame. The registers where the handler begins; none:
+    /// it was not called.
+    fn call_handler(&mut self, tid: Tid, info: &SigInfo, point: SignalPoint) -> Result<Option<Registers>> {
         self.drain(tid)?;
         let sums = self.sums(tid)?;
         let before = self.stopped(tid)?.regs()?;
@@ -41,9 +75,11 @@ impl Domain {
         self.wait_for_report(tid)?;
         match self.task(tid)?.report {
             Some(Status::Signal(Signal::TRAP)) => self.task(tid)?.report = None,
-            Some(Status::Signal(Signal::SEGV)) => return self.no_room(tid, info, point, before, sums),
+            Some(Status::Signal(Signal::SEGV)) => {
+                return self.no_room(tid, info, point, before, sums).map(|()| None);
+            }
             // The task was killed: that comes next.
-            _ => return Ok(()),
+            _ => return Ok(None),
         }
         let regs = self.stopped(tid)?.regs()?;
         let frame = Frame::new(&self.memory, &regs);
@@ -69,11 +105,7 @@ impl Domain {
         self.event_with(tid, EventKind::Signal(Box::new(event)), sums)?;
         self.session.traced.handler_is_called(tid);
         self.task(tid)?.standing.go_on();
-        // Before the task goes on, the kernel calls the handlers of all that wait, one on top of the other.
-        if self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent)? {
-            return Ok(());
-        }
-        self.expect_signal(tid, &regs)
+        Ok(Some(regs))
     }
 
     /// The stack had no room for the frame. The signal is gone, and the kernel raises SIGSEGV in its place

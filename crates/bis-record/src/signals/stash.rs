@@ -111,14 +111,14 @@ impl Crew {
         is_ours || carries == Some(info.signal()) && info.is_bare()
     }
 
-    /// The first signal that was kept back and is not blocked.
-    pub fn take_open(&mut self, tid: Tid) -> Result<Option<SigInfo>> {
+    /// The first signal that was kept back, is not blocked, and is `wanted`.
+    pub fn take_open(&mut self, tid: Tid, wanted: impl Fn(&SigInfo) -> bool) -> Result<Option<SigInfo>> {
         if self.task(tid)?.stash.is_empty() {
             return Ok(None);
         }
         let mask = self.stopped(tid)?.sigmask()?;
         let stash = &mut self.task(tid)?.stash;
-        let at = stash.iter().position(|info| mask & bit(info.signal()) == 0);
+        let at = stash.iter().position(|info| mask & bit(info.signal()) == 0 && wanted(info));
         Ok(at.and_then(|at| stash.remove(at)))
     }
 }

@@ -7,6 +7,7 @@
 //! takes the last word for the executable.
 
 use std::{
+    env,
     ffi::{OsStr, OsString},
     fs::{File, OpenOptions},
     io::{self, IsTerminal, Write},
@@ -33,7 +34,7 @@ use crate::{
     args::{Cli, GotoArg, ProcessArg, Replay},
     commands::{guided, replay},
     failure::{Failure, Result, status},
-    folder, output,
+    folder, output, program,
 };
 
 const LOOPBACK: &str = "127.0.0.1";
@@ -376,6 +377,11 @@ fn start(
 ) -> Result<u8> {
     // ^C is for the debugger, and SIGINT comes to all processes at the terminal.
     bis_tracee::ours::outlive_interrupts();
+    // Before the way to where the session begins, which may be long.
+    let found = program::find(&[debugger.to_owned()], env::var_os("PATH").as_deref(), None);
+    if found.is_err_and(|failure| failure.status == status::NOT_FOUND) {
+        return Err(cannot_start(debugger, &io::ErrorKind::NotFound.into()));
+    }
     let (tell, told) = mpsc::channel();
     serve(server, trace, options, tell)?;
     if let Served::Refused(code) = wait_for_begin(&told)? {

@@ -14,7 +14,7 @@ use crate::desk::Desk;
 #[test]
 fn replay_names_what_it_needs() {
     let desk = Desk::new();
-    desk.trace("sh-0", 1, true);
+    desk.recording("sh-0");
     assert!(desk.refuses(&["replay", "-a", "nothing"], 2).contains("nothing"));
     assert_eq!(desk.run(&["replay", "-a", "-p", "0"]).status, 2);
     assert!(desk.refuses(&["replay", "-a", "-p", "nope", "sh-0"], 2).contains("bis ps"));
