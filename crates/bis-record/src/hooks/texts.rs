@@ -2,9 +2,9 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    fs::File,
+    fs::{File, OpenOptions},
     io,
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
@@ -202,7 +202,11 @@ impl TextFile {
     /// Where no descriptor is left.
     pub fn open_again(&self, tid: Tid, path: &Path) -> io::Result<File> {
         let inside = path.strip_prefix("/").unwrap_or(path);
-        let again = File::open(proc::path(tid, "root").join(inside));
+        // A pipe may have its name by now, which would wait for a writer.
+        let again = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(proc::path(tid, "root").join(inside));
         let is_it = |file: &File| file.metadata().is_ok_and(|meta| (meta.dev(), meta.ino()) == self.identity);
         again.ok().filter(is_it).map_or_else(|| self.content.try_clone(), Ok)
     }

@@ -74,6 +74,11 @@ pub enum Spot {
 }
 
 impl AddressSpace {
+    /// Is this range not to be looked at, or says nothing of a place?
+    fn is_left_out(&self, tid: Tid, range: &Range<Addr>) -> bool {
+        self.is_shown_of_file(tid, range) || self.is_untouched(tid, range)
+    }
+
     /// Does anything of this range show what a file has that may change?
     fn is_shown_of_file(&self, tid: Tid, range: &Range<Addr>) -> bool {
         let (start, end) = (range.start.page_floor(), range.end.page_ceil());
@@ -372,16 +377,12 @@ impl Domain {
         let count = if self.space.is_dense() { None } else { self.ticks(tid)? };
         // What has changed comes first: it is what differs. Where there is a number, few places are left to
         // tell apart.
-        let is_shown = |range: &Range<Addr>| {
-            self.space.is_shown_of_file(tid, range) || self.space.is_untouched(tid, range)
-        };
+        let is_left_out = |range: &Range<Addr>| self.space.is_left_out(tid, range);
         let words = self.tasks.get(&tid).map_or(Vec::new(), |task| task.rounds.words(regs.ip()));
-        let mut held = read_worth(&self.memory, &regs, words, is_shown);
+        let mut held = read_worth(&self.memory, &regs, words, is_left_out);
         held.extend(if count.is_none() { self.look_wide(tid)? } else { Vec::new() });
-        let is_shown = |range: &Range<Addr>| {
-            self.space.is_shown_of_file(tid, range) || self.space.is_untouched(tid, range)
-        };
-        held.extend(look_around(&self.memory, &regs, is_shown));
+        let is_left_out = |range: &Range<Addr>| self.space.is_left_out(tid, range);
+        held.extend(look_around(&self.memory, &regs, is_left_out));
         let pieces = held.iter().map(|piece| (piece.addr, piece.data.len() as u64));
         let ranges: Vec<(Addr, u64)> = pieces.chain([(regs.sp(), STACK_LEN)]).collect();
         let mappings = maps::read(tid)?;

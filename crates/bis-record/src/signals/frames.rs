@@ -23,8 +23,8 @@ const WRITE: u32 = 2;
 
 impl Domain {
     /// At the task's signal stop: its handler is called. And before the task executes anything, as the kernel
-    /// does it, those of all else that is kept back and open, one on top of the other; but for timers', between
-    /// two of which the program is to come on.
+    /// does it, those of all else that is kept back and open, one on top of the other; but for timers':
+    /// between two of these the program is to come on.
     pub fn deliver(&mut self, tid: Tid, info: &SigInfo, point: SignalPoint) -> Result<()> {
         /// Somebody may send signals as fast as they are delivered.
         const ON_TOP_MAX: usize = 512;

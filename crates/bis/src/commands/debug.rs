@@ -375,8 +375,6 @@ fn start(
     words: &[OsString],
     stdout: Stdio,
 ) -> Result<u8> {
-    // ^C is for the debugger, and SIGINT comes to all processes at the terminal.
-    bis_tracee::ours::outlive_interrupts();
     // Before the way to where the session begins, which may be long.
     let found = program::find(&[debugger.to_owned()], env::var_os("PATH").as_deref(), None);
     if found.is_err_and(|failure| failure.status == status::NOT_FOUND) {
@@ -387,6 +385,8 @@ fn start(
     if let Served::Refused(code) = wait_for_begin(&told)? {
         return Ok(code);
     }
+    // ^C is for the debugger now, and SIGINT comes to all processes at the terminal.
+    bis_tracee::ours::outlive_interrupts();
     let child = Command::new(debugger).args(words).stdout(stdout).spawn();
     let mut child = child.map_err(|error| cannot_start(debugger, &error))?;
     let ended = child.wait().map_err(|error| Failure::of("wait for the debugger", error))?;
