@@ -11,7 +11,8 @@ watch plugin_calls
 python for _ in range(12): gdb.execute("reverse-continue", to_string=True)
 seek start
 info breakpoints
-#> ~ watchpoint +keep n +plugin_calls
+#> ! watchpoint
+#> plugin_answer
 continue
 #> plugin_answer (question=21)
 info breakpoints

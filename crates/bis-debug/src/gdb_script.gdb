@@ -526,26 +526,38 @@ class BisExceptions:
 
 class BisWatches:
     """Watchpoints of a library's variables by name: gdb 13 keeps what it knew of the names when it forgets the library, which going back over
-    a dlopen does, and is mostly ended by that. So they are disabled while the library is away."""
+    a dlopen does, and is mostly ended by that. So they are taken away with the library, and set anew when it is back."""
 
-    disabled = set()
-    KINDS = (gdb.BP_WATCHPOINT, gdb.BP_HARDWARE_WATCHPOINT, gdb.BP_READ_WATCHPOINT, gdb.BP_ACCESS_WATCHPOINT)
+    gone = []
+    KINDS = {
+        gdb.BP_WATCHPOINT: gdb.WP_WRITE,
+        gdb.BP_HARDWARE_WATCHPOINT: gdb.WP_WRITE,
+        gdb.BP_READ_WATCHPOINT: gdb.WP_READ,
+        gdb.BP_ACCESS_WATCHPOINT: gdb.WP_ACCESS,
+    }
 
     @classmethod
     def freed(cls, event):
         if not BisTarget.known:
             return
         for point in gdb.breakpoints():
-            if point.type in cls.KINDS and point.enabled and cls.names(point.expression, event.objfile):
-                point.enabled = False
-                cls.disabled.add(point.number)
+            if point.type in cls.KINDS and cls.names(point.expression, event.objfile):
+                kind = cls.KINDS[point.type]
+                cls.gone.append((point.expression, kind, point.enabled, point.condition, point.commands))
+                point.delete()
 
     @classmethod
     def loaded(cls, event):
-        for point in gdb.breakpoints() if cls.disabled else ():
-            if point.number in cls.disabled and cls.names(point.expression, event.new_objfile):
-                point.enabled = True
-                cls.disabled.discard(point.number)
+        for point in [point for point in cls.gone if cls.names(point[0], event.new_objfile)]:
+            cls.gone.remove(point)
+            expression, kind, enabled, condition, commands = point
+            try:
+                anew = gdb.Breakpoint(expression, type=gdb.BP_WATCHPOINT, wp_class=kind)
+                anew.enabled, anew.condition = enabled, condition
+                if commands:
+                    anew.commands = commands
+            except gdb.error as error:
+                gdb.write("bis: the watchpoint on %s could not be set anew: %s\n" % (expression, error))
 
     @staticmethod
     def names(expression, objfile):
