@@ -51,7 +51,7 @@ impl Missing {
         let EventKind::Signal(event) = kind else { return None };
         let info = info_of(&event.siginfo).filter(|_| event.point == SignalPoint::Fault)?;
         let is_it = match event.signal {
-            // Without any page: BUS_ADRALN, a matter of the processor's.
+            // BUS_ADRALN is a matter of the instruction's, not of a page.
             Signal::BUS => (libc::BUS_ADRERR..=libc::BUS_MCEERR_AR).contains(&info.code()),
             Signal::SEGV => info.code() == SEGV_MAPERR && event.before.sp().0.abs_diff(info.addr().0) <= NEAR,
             _ => false,
@@ -100,8 +100,11 @@ impl Task {
                 return self.run_watched(memory, traps, run);
             };
             let page = missing.page()..missing.page() + PAGE;
+            // What is watched on this page is not guarded beside that: nothing can be written there.
+            traps.areas.forget_mappings();
             self.at_entry &= !areas::protect(&mut self.stopped, [(page.clone(), barred)].into_iter())?;
             let place = self.run_watched(memory, traps, run)?;
+            traps.areas.forget_mappings();
             if self.stopped.is_none() || place.found == Found::Dead {
                 return Ok(place);
             }

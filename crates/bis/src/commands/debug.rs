@@ -398,7 +398,6 @@ fn start(
 }
 
 /// What is told of a server.
-#[derive(PartialEq, Eq)]
 enum Served {
     /// A debugger can come: the session stands where it begins.
     Ready,

@@ -565,14 +565,17 @@ fn missing_trace(folder: &Folder) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The debugger has been started by then, and waits for an answer: its patience is not bis's.
+/// No debugger is started that could not be served: it would wait for an answer.
 fn beyond_the_end(folder: &Folder) -> Result<(), Failed> {
     let (trace, debugger) = (folder.path().join("trace"), folder.path().join("debugger"));
     record(folder, &trace, &["true"])?;
-    fs::write(&debugger, "#!/bin/sh\nexec sleep 1000\n")?;
+    fs::write(&debugger, "#!/bin/sh\n: > started\nexec sleep 1000\n")?;
     fs::set_permissions(&debugger, fs::Permissions::from_mode(0o700))?;
     let args = ["replay", "-g", "999999", "-d"].map(OsStr::new);
     let step = bis(folder, &[&args[..], &[debugger.as_os_str(), trace.as_os_str()]].concat())?;
+    if folder.path().join("started").exists() {
+        return Err("the debugger was started".into());
+    }
     refused(&step, 2, &["failed to go to that event", "from event 1 to event"])
 }
 

@@ -153,8 +153,9 @@ impl<'t> Session<'t> {
         end.legs.is_empty() && self.position == *end
     }
 
-    /// Does the user stand where this signal's task is about to end, because of it?
-    fn stands_at_end_by(&self, signal: EventSeq) -> bool {
+    /// Does the user stand in front of the event that follows this one? Behind a signal without a handler,
+    /// that is the end of its task.
+    fn stands_before_end(&self, signal: EventSeq) -> bool {
         self.position.event == signal && matches!(self.position.legs[..], [Leg::Before(_)])
     }
 
@@ -323,7 +324,7 @@ impl<'t> Session<'t> {
         let tid = event.tid;
         let why = match &event.kind {
             // Back from the end, the one that has ended the process is where the user stands.
-            EventKind::Signal(_) if self.stands_at_end_by(seq) => None,
+            EventKind::Signal(signal) if signal.handler.is_none() && self.stands_before_end(seq) => None,
             EventKind::Signal(signal) => Some(Why::Signal(signal.signal))
                 .filter(|_| !signal.is_silent() && !self.passed_signals.contains(&signal.signal)),
             kind => call_of(kind).map(|nr| Why::Call { nr, is_entry: true }),
