@@ -30,17 +30,25 @@ class BisAlone:
 
 
 class BisChange:
-    """One change of a watched value: where it happened, and what it made of the value."""
+    """One change of a watched value: where it happened, and what it made of the value. Memory that is shared may have been changed by
+    another process, which the server tells of; the thread here is the one that had it changed when it came back from this call."""
 
-    def __init__(self, before, after):
+    OTHER = re.compile(r"^bis: process (\d+) has changed it", re.MULTILINE)
+
+    def __init__(self, before, after, told):
         self.before, self.after = before, after
+        other = self.OTHER.search(told)
+        self.other = other.group(1) if other else None
         self.where = bis_where()
         self.place = gdb.convenience_variable("_bis_place").string()
         thread = gdb.selected_thread()
         self.thread = 0 if thread is None else thread.num
 
     def __str__(self):
-        return "%s -> %s, by thread %d in %s" % (self.before, self.after, self.thread, self.where)
+        who = "thread %d" % self.thread
+        if self.other is not None:
+            who = "process %s, seen by %s" % (self.other, who)
+        return "%s -> %s, by %s in %s" % (self.before, self.after, who, self.where)
 
 
 class BisWatch:
@@ -72,13 +80,13 @@ class BisWatch:
 
     def back(self):
         """Goes back to the change before; None where there is none. Signals do not stop it, but for ^C."""
-        after = self.value()
+        after, told = self.value(), ""
         self.stop = None
         gdb.events.stop.connect(self.stopped)
         try:
             while self.stop is None or isinstance(self.stop, gdb.SignalEvent):
                 try:
-                    gdb.execute("reverse-continue", to_string=True)
+                    told = gdb.execute("reverse-continue", to_string=True)
                 except gdb.MemoryError:
                     # It was not mapped yet.
                     return None
@@ -88,7 +96,7 @@ class BisWatch:
             gdb.events.stop.disconnect(self.stopped)
         is_hit = isinstance(self.stop, gdb.BreakpointEvent) and self.point in self.stop.breakpoints
         try:
-            return BisChange(self.value(), after) if is_hit else None
+            return BisChange(self.value(), after, told) if is_hit else None
         except gdb.MemoryError:
             # It is about to be mapped.
             return None

@@ -24,13 +24,14 @@ mod output;
 mod program;
 mod progress;
 
-use std::{ffi::OsStr, panic, path::Path, process};
+use std::{ffi::OsStr, panic, path::Path, process, thread};
 
 use bis_tracee::memory_limit as memory;
 use clap::{
     Parser,
     error::{ContextKind, ContextValue, ErrorKind},
 };
+use rustix::process::{Resource, getrlimit};
 
 use args::{Cli, Command};
 use failure::{Failure, status};
@@ -39,7 +40,27 @@ use failure::{Failure, status};
 #[global_allocator]
 static MEMORY: memory::Said = memory::Said { early: status_of };
 
+/// With less of a stack, in bytes, a thread is started that has enough.
+const STACK_MIN: u64 = 2 << 20;
+const STACK: usize = 8 << 20;
+
+/// Where the limit of the stack (`ulimit -s`) is too low for us, a thread with a stack of its own does
+/// everything; the program that is recorded has the limit as it is.
 fn main() {
+    let limit = getrlimit(Resource::Stack).current;
+    if limit.is_none_or(|limit| limit >= STACK_MIN) {
+        command();
+    }
+    match thread::Builder::new().stack_size(STACK).spawn(|| command()) {
+        Ok(running) => drop(running.join()),
+        Err(error) => {
+            output::note(&format!("bis: failed to start a thread: {error}"));
+            process::exit(i32::from(status::USAGE));
+        }
+    }
+}
+
+fn command() -> ! {
     let mut cli = Cli::try_parse().unwrap_or_else(|error| usage_error(&error));
     if called_rr() {
         cli.command.like_rr();
@@ -59,7 +80,7 @@ fn main() {
             failure.status
         }
     };
-    process::exit(i32::from(code));
+    process::exit(i32::from(code))
 }
 
 /// The status of a failure before the arguments are read, which takes memory: by what is likely the command.

@@ -1,5 +1,6 @@
 //! Finding the program to record, as `execvp` does: a name with a slash is a path; another is looked for in
-//! the folders of the program's own `PATH`; a text without `#!` is a script for `/bin/sh`.
+//! the folders of the program's own `PATH`; a text that names no interpreter behind `#!` is a script for
+//! `/bin/sh`.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -102,23 +103,58 @@ fn with_shell(path: PathBuf, from: &dyn Fn(&Path) -> PathBuf, argv: &[OsString])
     Found { path: SHELL.into(), argv: shell_argv }
 }
 
-/// Whether the kernel knows no way to execute this file, and its first line is text. Where other formats are
-/// registered with the kernel (binfmt_misc), one of them may match, and the kernel is asked.
+/// Whether the kernel knows no way to execute this file, and its first line is text.
 fn is_bare_script(path: &Path) -> bool {
     let mut head = Vec::new();
     // A program that may be executed and not read is no script.
     let Ok(file) = File::open(path) else { return false };
     if file.take(256).read_to_end(&mut head).is_err()
         || head.starts_with(b"\x7fELF")
-        || head.starts_with(b"#!")
+        || names_interpreter(&head)
     {
         return false;
     }
-    let registered = fs::read_dir("/proc/sys/fs/binfmt_misc").is_ok_and(|entries| {
-        entries.flatten().any(|entry| entry.file_name() != "register" && entry.file_name() != "status")
-    });
     let first_line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    !registered && !first_line.contains(&0)
+    !first_line.contains(&0) && !is_registered(path, &head)
+}
+
+/// Does it begin with `#!` and the name of an interpreter? (`load_script` in fs/binfmt_script.c takes a line
+/// without a name for no script of its own.)
+fn names_interpreter(head: &[u8]) -> bool {
+    let Some(rest) = head.strip_prefix(b"#!") else { return false };
+    let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    line.iter().any(|byte| !matches!(byte, b' ' | b'\t'))
+}
+
+/// Does one of the formats that are registered with the kernel (binfmt_misc) match this file?
+fn is_registered(path: &Path, head: &[u8]) -> bool {
+    let Ok(entries) = fs::read_dir("/proc/sys/fs/binfmt_misc") else { return false };
+    let mut formats = entries.flatten().filter_map(|entry| fs::read_to_string(entry.path()).ok());
+    formats.any(|format| format_matches(&format, path, head))
+}
+
+/// A format as its file in binfmt_misc describes it (Documentation/admin-guide/binfmt-misc.rst).
+fn format_matches(format: &str, path: &Path, head: &[u8]) -> bool {
+    let field = |name: &str| format.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    if format.lines().next() != Some("enabled") {
+        return false;
+    }
+    if let Some(extension) = field("extension") {
+        return path
+            .extension()
+            .is_some_and(|own| own.as_bytes() == extension.trim_start_matches('.').as_bytes());
+    }
+    let Some(magic) = field("magic").and_then(digits) else { return false };
+    let mask = field("mask").and_then(digits).unwrap_or_else(|| vec![0xff; magic.len()]);
+    let offset: usize = field("offset").and_then(|offset| offset.parse().ok()).unwrap_or(0);
+    let Some(there) = head.get(offset..).and_then(|rest| rest.get(..magic.len())) else { return false };
+    there.iter().zip(&magic).zip(&mask).all(|((byte, magic), mask)| (byte ^ magic) & mask == 0)
+}
+
+/// Bytes that are written as hexadecimal digits.
+fn digits(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2);
+    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
 #[cfg(test)]
@@ -156,6 +192,33 @@ mod tests {
         assert_eq!(find(&["nothing"]).unwrap_err().status, 127);
         assert_eq!(find(&[""]).unwrap_err().status, 127);
         assert_eq!(find(&["/tmp"]).unwrap_err().status, 126);
+    }
+
+    #[test]
+    fn a_text_that_names_no_interpreter_is_for_the_shell() {
+        let folder = tempfile::tempdir().unwrap();
+        let is_for_shell = |content: &str| {
+            file(folder.path(), "script", content, 0o755);
+            let found = find(&argv(&["./script"]), None, Some(folder.path())).unwrap();
+            found.path == Path::new(SHELL)
+        };
+        assert!(is_for_shell("#!\necho hi\n"));
+        assert!(is_for_shell("#! \t\necho hi\n"));
+        assert!(!is_for_shell("#! /bin/sh\necho hi\n"));
+    }
+
+    #[test]
+    fn a_registered_format_is_left_to_the_kernel() {
+        let matches = |format: &str, name: &str| format_matches(format, Path::new(name), b"\x01echo hi");
+        let by_magic = "enabled\ninterpreter /usr/bin/tool\nflags: OCF\noffset 1\nmagic 6563\n";
+        assert!(matches(by_magic, "any"));
+        assert!(!matches(&by_magic.replace("enabled", "disabled"), "any"));
+        assert!(!matches(&by_magic.replace("6563", "7f45"), "any"));
+        assert!(matches(&format!("{}mask ff00\n", by_magic.replace("6563", "65aa")), "any"));
+        assert!(!matches(&by_magic.replace("offset 1", "offset 200"), "any"));
+        let by_extension = "enabled\ninterpreter /usr/bin/tool\nflags: \nextension .tool\n";
+        assert!(matches(by_extension, "any.tool"));
+        assert!(!matches(by_extension, "any.sh"));
     }
 
     #[test]

@@ -199,3 +199,15 @@ fn it_records_as_process_1() {
     assert!(recorded.stdout.ends_with(b"orphan\n"), "{recorded:?}");
     assert_eq!(replayed.stdout, recorded.stdout);
 }
+
+/// A limit of the stack that is too low for bis itself: the program has it, and is recorded.
+#[test]
+fn a_small_stack() {
+    let desk = Desk::new();
+    let lines = "ulimit -S -s 100 && \"$1\" record -o small sh -c 'ulimit -s' && \"$1\" replay -a small";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", lines, "sh", env!("CARGO_BIN_EXE_bis")]).current_dir(desk.folder.path());
+    let output = shell.env("BIS_TRACES", desk.traces()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "100\n100\n");
+}

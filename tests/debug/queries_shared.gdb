@@ -1,0 +1,19 @@
+# The last change of shared memory, where another process has made it: it is told whose it is, and not taken for the thread's own.
+# program: shared_page.c
+break by_parent
+continue
+continue
+continue
+#> by_parent (i=2)
+last page->childs
+#> page->childs: 0 -> 11, by process
+#> ~ process [0-9]+, seen by thread 1 in
+print page->childs
+#> = 0
+seek end
+changes page->childs
+#> ~ 11 -> 32, by process [0-9]+, seen by thread 1 in
+#> ~ 0 -> 11, by process [0-9]+, seen by thread 1 in
+changes page->parents 1
+#> ~ -> 31, by thread 1 in by_parent
+#> ! by process
