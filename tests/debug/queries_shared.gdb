@@ -6,14 +6,13 @@ continue
 continue
 #> by_parent (i=2)
 last page->childs
-#> page->childs: 0 -> 11, by process
-#> ~ process [0-9]+, seen by thread 1 in
+#> ~ page->childs: 0 -> 11, by process [0-9]+, seen by thread 1 in
 print page->childs
 #> = 0
 seek end
 changes page->childs
+#> ~ 32 -> 63, by process [0-9]+, seen by thread 1 in
 #> ~ 11 -> 32, by process [0-9]+, seen by thread 1 in
 #> ~ 0 -> 11, by process [0-9]+, seen by thread 1 in
 changes page->parents 1
-#> ~ -> 31, by thread 1 in by_parent
-#> ! by process
+#> 31 -> 62, by thread 1 in by_parent
