@@ -4,6 +4,7 @@ tbreak main
 continue
 last total
 #> total was not changed between the begin of the process and here.
+#> ! stopped
 frame
 #> main
 seek end
@@ -25,6 +26,11 @@ changes total 3
 #> 6 -> 7
 #> 5 -> 6
 #> ! 4 -> 5
+changes total
+#> 7 -> 8, by thread 1 in add
+#> 0 -> 1
+#> ! stopped
+#> ! No more reverse-execution history
 print total
 #> = 8
 back

@@ -5,15 +5,21 @@ python
 class BisAlone:
     """No breakpoint of the user's stops the program meanwhile, and `back` does not lead to where it stops. They are enabled again when
     the program stands where it is to stay: at the begin of everything gdb may not find the variables of watchpoints, and refuses each
-    move then."""
+    move then. gdb shows each stop but those at a silent breakpoint: there is one where the user was, which the server tells of when a
+    search has found nothing, or the program is back."""
 
     enabled = ()
+    here = None
 
     def __enter__(self):
         BisSeen.is_told = False
         self.enabled = [point for point in gdb.breakpoints() if point.enabled]
         for point in self.enabled:
             point.enabled = False
+        address = int(bis_ask("search"), 16)
+        with gdb.with_parameter("language", "c"):
+            self.here = gdb.Breakpoint("*%#x" % address, internal=True)
+        self.here.silent = True
 
     def __exit__(self, *_):
         BisSeen.is_told = True
@@ -24,6 +30,9 @@ class BisAlone:
             if place is not None:
                 bis_return(place)
         finally:
+            bis_ask("search end")
+            if self.here is not None and self.here.is_valid():
+                self.here.delete()
             for point in self.enabled:
                 if point.is_valid():
                     BisWatched.enable(point)
@@ -79,21 +88,19 @@ class BisWatch:
         self.stop = event
 
     def back(self):
-        """Goes back to the change before; None where there is none. Signals do not stop it, but for ^C."""
-        after, told = self.value(), ""
+        """Goes back to the change before; None where there is none."""
+        after = self.value()
         self.stop = None
         gdb.events.stop.connect(self.stopped)
         try:
-            while self.stop is None or isinstance(self.stop, gdb.SignalEvent):
-                try:
-                    told = gdb.execute("reverse-continue", to_string=True)
-                except gdb.MemoryError:
-                    # It was not mapped yet.
-                    return None
-                if isinstance(self.stop, gdb.SignalEvent) and self.stop.stop_signal == "SIGINT":
-                    raise gdb.GdbError("Interrupted.")
+            told = gdb.execute("reverse-continue", to_string=True)
+        except gdb.MemoryError:
+            # It was not mapped yet.
+            return None
         finally:
             gdb.events.stop.disconnect(self.stopped)
+        if isinstance(self.stop, gdb.SignalEvent) and self.stop.stop_signal == "SIGINT":
+            raise gdb.GdbError("Interrupted.")
         is_hit = isinstance(self.stop, gdb.BreakpointEvent) and self.point in self.stop.breakpoints
         try:
             return BisChange(self.value(), after, told) if is_hit else None

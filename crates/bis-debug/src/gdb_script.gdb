@@ -71,6 +71,12 @@
 #                            whichever direction the program goes.
 #   watch-unless ADDR LEN    -> `ok`: forget it.
 
+# SEARCHING, for what the script shows itself. gdb shows each stop, but for one at a breakpoint that is silent.
+#   search                   -> the address (hexadecimal) at which the thread stands that stopped last. From now on, what goes backwards
+#                            (bc) stops only where watched bytes change. Where they do not in this program, it ends where it is now,
+#                            with a reply as for a breakpoint (swbreak) there, and so does a `seek` that leads here.
+#   search end               -> `ok`: as before.
+
 # FORKS. gdb does not say whether it catches them, and a stop at each for nothing would cost searches backwards dearly.
 #   catch-forks on|off       -> `ok`: from now on, the server tells of forks and vforks (T05 with `fork` or `vfork`), or not.
 

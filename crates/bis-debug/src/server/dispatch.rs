@@ -193,7 +193,13 @@ impl<'t> Served<'t> {
                 self.resume(&[ThreadAction { action, threads }])
             }
             Command::ReverseContinue => {
-                self.stays_behind_exec().unwrap_or_else(|| self.backwards(Session::reverse))
+                let search = self.memory.search.clone();
+                self.stays_behind_exec().unwrap_or_else(|| {
+                    self.backwards(|session| match search {
+                        Some((was_at, tid)) => session.reverse_to_change(&was_at, tid),
+                        None => session.reverse(),
+                    })
+                })
             }
             Command::ReverseStep => {
                 let tid = self.resumed.unwrap_or(self.session.tid());

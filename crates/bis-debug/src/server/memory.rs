@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bis_trace::types::DomainId;
+use bis_trace::types::{DomainId, Tid};
 
 use crate::session::{libraries::Libraries, place::Position};
 
@@ -30,6 +30,8 @@ pub(super) struct Memory {
     /// A step back has led over an exec. gdb, where nothing catches that, goes on backwards by itself, and
     /// not by a step.
     pub has_crossed_exec: bool,
+    /// Where the user was, and which task stopped there, while the client looks for an answer to show.
+    pub search: Option<(Position, Tid)>,
     /// The client speaks of another process now.
     pub is_elsewhere: bool,
 }

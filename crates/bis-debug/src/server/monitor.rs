@@ -95,6 +95,11 @@ impl<'t> Served<'t> {
                 self.session.catches_forks = *on == "on";
                 Ok("ok\n".into())
             }
+            ["search"] => Ok(self.search()),
+            ["search", "end"] => {
+                self.memory.search = None;
+                Ok("ok\n".into())
+            }
             ["watch-if", addr, len, code] => self.set_watch_condition(addr, len, Some(code)),
             ["watch-unless", addr, len] => self.set_watch_condition(addr, len, None),
             [] | ["help"] => Ok(HELP.into()),
@@ -144,6 +149,16 @@ impl<'t> Served<'t> {
             "same\n"
         };
         format!("{state}{}", refused.map_or_else(String::new, |refused| refused + "\n"))
+    }
+
+    /// The client looks for an answer, of which it shows what it finds. Until it says that this is over, a way
+    /// back stops at changes of what is watched alone, and a breakpoint is told of where it ends in vain and
+    /// where the client returns to: at the address that is the answer.
+    fn search(&mut self) -> String {
+        let tid = self.session.tid();
+        self.memory.search = Some((self.position(), tid));
+        let registers = self.session.replica().registers(tid).unwrap_or_default();
+        format!("{:x}\n", registers.rip)
     }
 
     fn set_interval(&mut self, words: &[&str]) -> Answered {
@@ -259,7 +274,12 @@ impl<'t> Served<'t> {
         if let Err(why) = self.enter(target.spot.domain) {
             self.session.say_line(&format!("bis: {why}"));
         }
-        let report = match self.session.seek(&target.spot.position) {
+        let search = self.memory.search.clone().filter(|(was_at, _)| *was_at == target.spot.position);
+        let gone = match search {
+            Some((was_at, tid)) => self.session.return_to(&was_at, tid),
+            None => self.session.seek(&target.spot.position),
+        };
+        let report = match gone {
             Ok(report) => {
                 self.arrived(target.seen);
                 report

@@ -35,6 +35,7 @@ use super::{
     place::{Leg, Position},
     points::Asker,
     report::unexpected,
+    searched::Wanted,
 };
 
 /// So long a search is the session's own; then others help, if there are cores for them.
@@ -49,6 +50,24 @@ impl<'t> Session<'t> {
     /// Goes back by one instruction of a task.
     pub fn reverse_step(&mut self, tid: Tid) -> Report {
         self.moving(|session| session.step_back(tid, true))
+    }
+
+    /// Goes back to the last change of what is watched, past all else that would stop it. Where there was none
+    /// in this program, it goes to where the user was, and says so as a breakpoint there would.
+    pub fn reverse_to_change(&mut self, was_at: &Position, tid: Tid) -> Report {
+        let wanted = self.want(Wanted::only(self.points.only_watchpoints()));
+        let report = self.moving(|session| {
+            loop {
+                let report = session.reverse_continue()?;
+                match report.why {
+                    Why::Begin | Why::Exec(_) => return session.return_to(was_at, tid),
+                    Why::Watchpoint { .. } | Why::Interrupted | Why::Broken(_) => return Ok(report),
+                    _ => {}
+                }
+            }
+        });
+        self.want(wanted);
+        report
     }
 
     fn reverse_continue(&mut self) -> Result<Report, Trouble> {

@@ -12,7 +12,7 @@ use bis_trace::{
 
 use super::{
     Report, Session, Trouble, Why, follow::Further, history::CHECKPOINT_EVERY, onward::EVENT_AWAITED,
-    place::Position, trail::Due, way::Way,
+    place::Position, points::Points, searched::Wanted, trail::Due, way::Way,
 };
 
 impl<'t> Session<'t> {
@@ -189,19 +189,14 @@ impl<'t> Session<'t> {
     }
 
     fn run_to_end_of_trace(&mut self) -> Result<Report, Trouble> {
-        let points = std::mem::take(&mut self.points);
-        let passed = std::mem::take(&mut self.passed_signals);
-        let caught = std::mem::take(&mut self.caught_calls);
-        let told = (std::mem::take(&mut self.catches_forks), std::mem::take(&mut self.tells_threads));
-        self.passed_signals = (1..=64).map(bis_trace::types::Signal).collect();
+        let wanted = self.want(Wanted::only(Points::default()));
         let end = loop {
             match self.forward(false) {
                 Ok(Report { why: Why::Exec(_), .. }) => {}
                 end => break end,
             }
         };
-        (self.points, self.passed_signals, self.caught_calls) = (points, passed, caught);
-        (self.catches_forks, self.tells_threads) = told;
+        self.want(wanted);
         end
     }
 

@@ -259,6 +259,18 @@ impl<'t> Session<'t> {
         self.say(format!("{text}\n"));
     }
 
+    /// What stops the session is this from now on; gives what was.
+    fn want(&mut self, wanted: Wanted) -> Wanted {
+        let Wanted { points, passed_signals, caught_calls, catches_forks, tells_threads } = wanted;
+        Wanted {
+            points: std::mem::replace(&mut self.points, points),
+            passed_signals: std::mem::replace(&mut self.passed_signals, passed_signals),
+            caught_calls: std::mem::replace(&mut self.caught_calls, caught_calls),
+            catches_forks: std::mem::replace(&mut self.catches_forks, catches_forks),
+            tells_threads: std::mem::replace(&mut self.tells_threads, tells_threads),
+        }
+    }
+
     /// What a search stops at.
     fn wanted(&self) -> Wanted {
         Wanted {

@@ -92,6 +92,11 @@ impl Points {
         self.returns.contains(&addr)
     }
 
+    /// Its watchpoints alone, without the conditions that a command of its own has given for them.
+    pub fn only_watchpoints(&self) -> Points {
+        Points { watchpoints: self.watchpoints.clone(), ..Points::default() }
+    }
+
     /// The addresses of breakpoints in the recorded program.
     pub fn breakpoints(&self) -> BTreeSet<Addr> {
         self.breakpoints.keys().filter(|addr| !self.returns.contains(addr)).copied().collect()

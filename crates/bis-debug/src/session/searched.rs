@@ -20,6 +20,19 @@ pub struct Wanted {
     pub tells_threads: bool,
 }
 
+impl Wanted {
+    /// These points, and nothing that a program does.
+    pub fn only(points: Points) -> Wanted {
+        Wanted {
+            points,
+            passed_signals: (1..=64).map(Signal).collect(),
+            caught_calls: Catch::None,
+            catches_forks: false,
+            tells_threads: false,
+        }
+    }
+}
+
 /// See the module's text.
 #[derive(Debug, Default)]
 pub struct Searched {

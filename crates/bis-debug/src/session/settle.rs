@@ -52,6 +52,16 @@ impl Session<'_> {
         Ok(Report { tid: self.tid, why: Why::Arrived })
     }
 
+    /// Goes back to where the user was, as if a breakpoint of this task's were there.
+    ///
+    /// # Errors
+    /// Where it cannot be gone to, or the user asks to stop.
+    pub fn return_to(&mut self, was_at: &Position, tid: Tid) -> Result<Report, Trouble> {
+        self.seek(was_at)?;
+        self.tid = tid;
+        Ok(Report { tid, why: Why::Breakpoint { is_hardware: false } })
+    }
+
     /// The name of the user's position, which may have been given by an event that comes long before.
     fn own_name(&self) -> Position {
         let (event, _) = self.live.replica.done();
