@@ -151,8 +151,8 @@ impl<'t> Served<'t> {
         format!("{state}{}", refused.map_or_else(String::new, |refused| refused + "\n"))
     }
 
-    /// The client looks for an answer, of which it shows what it finds. Until it says that this is over, a way
-    /// back stops at changes of what is watched alone, and a breakpoint is told of where it ends in vain and
+    /// The client looks for an answer, and shows what it finds. Until it says that this is over, a way back
+    /// stops at changes of what is watched alone, and a breakpoint is told of where it ends in vain and
     /// where the client returns to: at the address that is the answer.
     fn search(&mut self) -> String {
         let tid = self.session.tid();

@@ -52,8 +52,8 @@ impl<'t> Session<'t> {
         self.moving(|session| session.step_back(tid, true))
     }
 
-    /// Goes back to the last change of what is watched, past all else that would stop it. Where there was none
-    /// in this program, it goes to where the user was, and says so as a breakpoint there would.
+    /// Goes back to the last change of what is watched, past all else that would stop it. Where there was
+    /// none in this program, it goes to where the user was, and says so as a breakpoint there would.
     pub fn reverse_to_change(&mut self, was_at: &Position, tid: Tid) -> Report {
         let wanted = self.want(Wanted::only(self.points.only_watchpoints()));
         let report = self.moving(|session| {
