@@ -106,7 +106,7 @@ pub fn code_of(status: ExitStatus) -> i32 {
 pub fn command(program: impl AsRef<std::ffi::OsStr>, cwd: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().current_dir(cwd);
-    command.env("PATH", FOLDERS.join(":"));
+    command.env("PATH", path());
     command.env("HOME", cwd).env("LANG", "C.UTF-8").env("TERM", "dumb").env("TMPDIR", "/tmp");
     // What is made in the background would be for a cache that goes with the trial.
     command.env("BIS_TEXTS", "wait");
@@ -343,9 +343,16 @@ pub fn repeated(body: impl Fn() -> Result<(), Failed>) -> Result<(), Failed> {
 const FOLDERS: [&str; 7] =
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/go/bin"];
 
+/// The same, behind what `BIS_TEST_PATH` has: other versions of what the steps call.
+fn path() -> String {
+    let first = std::env::var("BIS_TEST_PATH").ok();
+    let folders: Vec<&str> = first.as_deref().into_iter().chain(FOLDERS).collect();
+    folders.join(":")
+}
+
 /// Whether a program of this name can be started from the steps' `PATH`.
 pub fn installed(program: &str) -> bool {
-    FOLDERS.iter().any(|folder| Path::new(folder).join(program).is_file())
+    path().split(':').any(|folder| Path::new(folder).join(program).is_file())
 }
 
 /// The Debian package that brings a program which the tests need.
