@@ -93,7 +93,11 @@ impl Return {
 impl Domain {
     /// The task stands at the entry of a system call.
     pub fn call_entry(&mut self, tid: Tid) -> Result<()> {
-        let entry = self.stopped(tid)?.regs()?;
+        let stopped = self.stopped(tid)?;
+        let (made, entry) = (stopped.regs()?, stopped.regs()?.with_low_number());
+        if entry != made {
+            stopped.set_regs(&entry)?;
+        }
         if entry.rip == SAFEPOINT_END && self.hooks.is_some() {
             return self.safepoint(tid, &entry);
         }
@@ -126,7 +130,9 @@ impl Domain {
         if self.is_interrupted_first(tid, &call, &entry, vsyscall)? {
             return Ok(());
         }
-        if !vsyscall && self.recorder().change_text(tid, &call, &entry)? {
+        // At a narrow one it would be undone as the call that it is asked about as.
+        let is_plain = !vsyscall && narrow.is_none();
+        if is_plain && self.recorder().change_text(tid, &call, &entry)? {
             return Ok(());
         }
         let sums = self.sums(tid)?;

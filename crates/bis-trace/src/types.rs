@@ -419,6 +419,17 @@ impl Registers {
         if self.is_narrow() { self.gs_base } else { self.fs_base }
     }
 
+    /// Of a task at the entry of a system call: with its number as the kernel takes it, which does not look at
+    /// the upper half of the register (`syscall_get_nr` in arch/x86/include/asm/syscall.h). A number of -1 is
+    /// left: it is no call at all.
+    #[must_use]
+    pub fn with_low_number(self) -> Registers {
+        if self.orig_rax == u64::MAX {
+            return self;
+        }
+        Registers { orig_rax: self.orig_rax & u64::from(u32::MAX), ..self }
+    }
+
     /// Of a task at the entry of a system call, or behind it: as it stood in front of the instruction, which
     /// has two bytes for calls of either table.
     #[must_use]

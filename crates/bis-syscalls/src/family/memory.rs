@@ -7,7 +7,7 @@ use crate::plan::{When, Written};
 
 #[rustfmt::skip]
 pub(crate) static ROWS: &[Row] = &[
-    call(9, "mmap", &[ptr("addr"), size("len"), named("prot", &PROT), named("flags", &MAP_FLAGS), fd("fd"), hex("offset")], Never).by(Handler::Mmap),
+    call(9, "mmap", &[ptr("addr"), size("len"), named("prot", &PROT), named("flags", &MAP_FLAGS), fd("fd"), hex("offset")], Never).by(Handler::Mmap).plan(mmap).note("MAP_DROPPABLE fails with EINVAL: when the kernel drops a page cannot be recorded; as before Linux 6.11"),
     call(10, "mprotect", &[ptr("addr"), size("len"), named("prot", &PROT)], Never).by(Handler::Mprotect),
     call(11, "munmap", &[ptr("addr"), size("len")], Never).by(Handler::Munmap),
     call(12, "brk", &[ptr("addr")], Never).by(Handler::Brk),
@@ -42,6 +42,16 @@ impl Row {
     const fn refuse(self, errno: i32, note: &'static str) -> Row {
         refused(self.nr, self.name, self.args, errno, note)
     }
+}
+
+/// The kernel may drop pages of droppable memory at any time, where it finds no other room.
+fn mmap(b: &mut Builder<'_>) -> Verdict {
+    const MAP_TYPE: u32 = 0xf;
+    const MAP_DROPPABLE: u32 = 8;
+    if b.call.u32(3) & MAP_TYPE == MAP_DROPPABLE {
+        return Err(Stop::Refuse(EINVAL, "MAP_DROPPABLE; as before Linux 6.11"));
+    }
+    Ok(())
 }
 
 /// One byte for each page of the range; written page of bytes by page, so an error may come after some.
