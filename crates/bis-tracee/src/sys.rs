@@ -24,6 +24,9 @@ const _: () = assert!(mem::size_of::<Registers>() == mem::size_of::<libc::user_r
 /// The note type of the extended state in PTRACE_GETREGSET (`include/uapi/linux/elf.h`).
 const NT_X86_XSTATE: usize = linux_raw_sys::elf_uapi::NT_X86_XSTATE as usize;
 
+/// The same of the general registers, in the order of `struct user_regs_struct`.
+const NT_PRSTATUS: usize = linux_raw_sys::elf_uapi::NT_PRSTATUS as usize;
+
 /// The same of what FXSAVE saves: the legacy part.
 const NT_PRFPREG: usize = linux_raw_sys::elf_uapi::NT_PRFPREG as usize;
 
@@ -141,8 +144,36 @@ pub fn get_registers(tid: Tid) -> Result<Registers> {
 }
 
 pub fn set_registers(tid: Tid, regs: &Registers) -> Result<()> {
-    let mut regs = *regs;
-    with_data("set the registers", libc::PTRACE_SETREGS, tid, 0, &mut regs).map(drop)
+    const WHAT: &str = "set the registers";
+    let mut all = *regs;
+    match with_data(WHAT, libc::PTRACE_SETREGS, tid, 0, &mut all) {
+        Err(error) if is_refused(&error) => {}
+        result => return result.map(drop),
+    }
+    // A program may give its segment registers what the kernel takes from no tracer, not even where it is
+    // there already: a null selector with a privilege, a base in the kernel's half of the addresses
+    // (`putreg` in arch/x86/kernel/ptrace.c). So these are set where they differ. They are the last ones.
+    let len = std::mem::offset_of!(libc::user_regs_struct, fs_base);
+    let mut general = libc::iovec { iov_base: ptr::from_mut(&mut all).cast(), iov_len: len };
+    with_data(WHAT, libc::PTRACE_SETREGSET, tid, NT_PRSTATUS, &mut general)?;
+    let now = get_registers(tid)?;
+    let segments = |regs: &Registers| [regs.fs_base, regs.gs_base, regs.ds, regs.es, regs.fs, regs.gs];
+    // All that a null selector says is its privilege, and for how long it is there is the kernel's choice.
+    let is_null = |index: usize, value: u64| index >= 2 && value & !3 == 0;
+    for (index, (wanted, found)) in segments(regs).into_iter().zip(segments(&now)).enumerate() {
+        let are_null = is_null(index, wanted) && is_null(index, found);
+        if wanted != found && !are_null {
+            let offset = len + index * size_of::<u64>();
+            // A 64-bit kernel: usize is as wide as the register.
+            request(WHAT, libc::PTRACE_POKEUSER, tid, offset, wanted as usize)?;
+        }
+    }
+    Ok(())
+}
+
+/// Does the kernel not take a value?
+fn is_refused(error: &TraceeError) -> bool {
+    matches!(error, TraceeError::Os { source, .. } if source.raw_os_error() == Some(libc::EIO))
 }
 
 /// What the kernel shows of a debug register; of the sixth, what the last debug exception was for.
