@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use bis_replay::{Limit, Piece, Stop};
 use bis_trace::{
-    event::EventKind,
-    types::{Addr, EventSeq, Tid},
+    event::{Event, EventKind},
+    types::{Addr, DomainId, EventSeq, Tid},
 };
 
 use super::{
@@ -153,10 +153,17 @@ impl<'t> Session<'t> {
         end.legs.is_empty() && self.position == *end
     }
 
-    /// Does the user stand in front of the event that follows this one? Behind a signal without a handler,
-    /// that is the end of its task.
-    fn stands_before_end(&self, signal: EventSeq) -> bool {
-        self.position.event == signal && matches!(self.position.legs[..], [Leg::Before(_)])
+    /// Does the user stand in front of the event that follows this one, but for entries of calls in which
+    /// tasks were killed? Behind a signal without a handler, that is the end of a task.
+    fn stands_before_end(&self, domain: DomainId, signal: EventSeq) -> bool {
+        let between = || {
+            let events = self.world.trace().events(domain).map_while(std::result::Result::ok);
+            let behind = events.skip_while(|event| event.seq <= signal);
+            behind.take_while(|event| event.seq <= self.position.event)
+        };
+        let is_entry = |event: &Event| matches!(event.kind, EventKind::SyscallEnter { .. });
+        let is_in_front = matches!(self.position.legs[..], [Leg::Before(_)]) && signal <= self.position.event;
+        is_in_front && (signal == self.position.event || between().all(|event| is_entry(&event)))
     }
 
     /// Goes to the end of a search, and looks at each stop. What is answered is why it was given up; none: it
@@ -320,11 +327,14 @@ impl<'t> Session<'t> {
 
     /// What is to be told of an event whose task is at its place.
     fn before_hit(&mut self, live: &mut Live<'t>, seq: EventSeq) -> Result<Option<Hit>, Trouble> {
+        let domain = live.replica.entry().domain;
         let Some(event) = live.replica.next_event()? else { return Ok(None) };
         let tid = event.tid;
         let why = match &event.kind {
             // Back from the end, the one that has ended the process is where the user stands.
-            EventKind::Signal(signal) if signal.handler.is_none() && self.stands_before_end(seq) => None,
+            EventKind::Signal(signal) if signal.handler.is_none() && self.stands_before_end(domain, seq) => {
+                None
+            }
             EventKind::Signal(signal) => Some(Why::Signal(signal.signal))
                 .filter(|_| !signal.is_silent() && !self.passed_signals.contains(&signal.signal)),
             kind => call_of(kind).map(|nr| Why::Call { nr, is_entry: true }),
