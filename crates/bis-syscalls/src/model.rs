@@ -262,6 +262,7 @@ pub enum Handler {
     RestartSyscall,
     ProcessVmReadv,
     ProcessVmWritev,
+    Getcpu,
     SchedGetaffinity,
     SchedSetaffinity,
     Getrlimit,

@@ -25,7 +25,7 @@ static u64 which_core(struct frame *f) {
   } else {
     cpu_fn *ask = (cpu_fn *)S->getcpu;
     u32 cpu = 0, node = 0;
-    if (S->stop || !ask || S->end - S->pos < sizeof *e + 16) return hooks_call(f);
+    if (S->stop || !ask || is_judged(nr) || S->end - S->pos < sizeof *e + 16) return hooks_call(f);
     i64 told = ask(&cpu, &node, 0);
     if (told) return hooks_call(f);
     begin(nr, check);

@@ -211,6 +211,22 @@ impl Crew {
         Ok(Entry::Done(0))
     }
 
+    /// getcpu: a task that has asked for certain cores runs on one of these as far as it can know.
+    pub(super) fn leave_getcpu(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        let Some(mask) = self.task(it.tid)?.traits.wishes.affinity.clone() else { return Ok(()) };
+        let addr = Addr(it.args()[0]);
+        let Ok(core) = self.memory.read_u32(addr) else { return Ok(()) };
+        let is_asked = |core: u32| {
+            let byte = usize::try_from(core / 8).ok().and_then(|at| mask.get(at));
+            byte.is_some_and(|byte| byte >> (core % 8) & 1 != 0)
+        };
+        let cores = u32::try_from(8 * mask.len()).unwrap_or(0);
+        match (0..cores).find(|core| is_asked(*core)) {
+            Some(first) if !is_asked(core) => self.put(addr, first.to_le_bytes().into(), it.outcome),
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn leave_getaffinity(&mut self, it: &mut Exit<'_>) -> Result<()> {
         let [number, _, addr, ..] = it.args();
         let target = if int(number) == 0 { it.tid } else { self.session.outside(it.tid, Tid(int(number))) };

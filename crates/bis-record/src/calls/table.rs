@@ -109,6 +109,7 @@ pub fn steps(handler: Handler) -> Steps {
         H::Seccomp => Steps { enter: |domain, tid, call| domain.enter_seccomp(tid, call), ..PLAIN },
         H::Personality => Steps { enter: |domain, tid, call| domain.enter_personality(tid, call), leave: |domain, it| domain.leave_personality(it), ..PLAIN },
         H::SchedSetaffinity => Steps { enter: |domain, tid, call| domain.enter_setaffinity(tid, call), ..PLAIN },
+        H::Getcpu => Steps { leave: |domain, it| domain.leave_getcpu(it), ..PLAIN },
         H::SchedGetaffinity => Steps { leave: |domain, it| domain.leave_getaffinity(it), ..PLAIN },
         H::Getrlimit | H::Setrlimit | H::Prlimit => Steps { enter: |domain, tid, call| domain.enter_limit(tid, call), leave: |domain, it| domain.leave_limit(it), failed: |domain, it| domain.fail_limit(it), ..PLAIN },
         H::ProcessVmWritev => Steps { enter: Domain::enter_process_vm_writev, leave: |domain, it| domain.leave_process_vm_writev(it), ..PLAIN },

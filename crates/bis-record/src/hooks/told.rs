@@ -18,6 +18,7 @@ use super::{
 use crate::{Checksum, crew::with_slot, domain::Domain, error::Result, process::Process, task::Task};
 
 const GETPPID: usize = 110;
+const GETCPU: usize = 309;
 
 impl Domain {
     /// Has the hook that has left this call found that it would wait?
@@ -166,6 +167,10 @@ impl Process {
         if !crew.session.is_root(task.pid) {
             // It may be an orphan by then (`Session::parent_shown`).
             judged[GETPPID / 64] |= 1 << (GETPPID % 64);
+        }
+        if task.traits.wishes.affinity.is_some() {
+            // It is told of a core that it has asked for (`Domain::leave_getcpu`).
+            judged[GETCPU / 64] |= 1 << (GETCPU % 64);
         }
         let all_traced = crew.session.options.checksum.is_some_and(|checksum| checksum >= Checksum::Calls);
         if all_traced || crew.session.traced.concerns(task.pid) {
