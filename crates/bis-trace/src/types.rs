@@ -419,9 +419,9 @@ impl Registers {
         if self.is_narrow() { self.gs_base } else { self.fs_base }
     }
 
-    /// Of a task at the entry of a system call: with its number as the kernel takes it, which does not look at
-    /// the upper half of the register (`syscall_get_nr` in arch/x86/include/asm/syscall.h). A number of -1 is
-    /// left: it is no call at all.
+    /// Of a task at the entry of a system call: with its number as the kernel takes it, which does not look
+    /// at the upper half of the register (`syscall_get_nr` in arch/x86/include/asm/syscall.h). A number of
+    /// -1 is left: it is no call at all.
     #[must_use]
     pub fn with_low_number(self) -> Registers {
         if self.orig_rax == u64::MAX {
