@@ -167,6 +167,8 @@ const HANDLED: &[Handler] = &[
     Handler::Fallocate,
     // The recorder asks the kernel where it must know.
     Handler::SetRobustList,
+    // Of a task that has asked for cores, it is judged, and so traced.
+    Handler::Getcpu,
 ];
 
 /// What a hook must know of this call; none: it is always traced.
