@@ -6,9 +6,9 @@ continue
 print results.size()
 #> = 3
 print results.back()
-#> ~ (= |: )15$
+#> ~ (= |: )15\n
 print results[2]
-#> ~ (= |: )15$
+#> ~ (= |: )15\n
 print tries(2)
 #> = 15
 print cleaned

@@ -337,7 +337,16 @@ def bis_reads_libraries():
     if there == "moved":
         gdb.execute("nosharedlibrary", to_string=True)
     gdb.execute("sharedlibrary", to_string=True)
+    if bis_hears_of_no_library():
+        # gdb makes its breakpoint in the dynamic linker anew, as at the begin of the session.
+        gdb.execute("set sysroot " + gdb.parameter("sysroot"), to_string=True)
     return True
+
+
+def bis_hears_of_no_library():
+    """gdb 18 takes its breakpoint away with the dynamic linker that it forgets, and would be told of no library that is loaded."""
+    table = gdb.execute("maint info breakpoints", to_string=True)
+    return re.search(r"^-[0-9]+ +shlib events .*<PENDING>", table, re.MULTILINE) is not None
 
 
 def bis_move(request):
