@@ -7,7 +7,12 @@ continue
 delete
 reverse-finish
 #> behind(i);
+# gdb 13 stops at the begin of its line first; 16 and 18 go to the line before.
+if $_gdb_major < 16
 reverse-next
+else
+frame
+end
 #> behind(i);
 reverse-next
 #> other = i;

@@ -6,7 +6,12 @@ continue
 delete
 reverse-finish
 #> behind(sum);
+# gdb 13 stops at the begin of its line first; 16 and 18 go to the line before.
+if $_gdb_major < 16
 reverse-next
+else
+frame
+end
 #> behind(sum);
 reverse-next
 #> for (long i

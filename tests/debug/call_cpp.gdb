@@ -5,10 +5,10 @@ continue
 #> printf
 print results.size()
 #> = 3
-print results.at(2)
-#> = 15
+print results.back()
+#> ~ (= |: )15\n
 print results[2]
-#> = 15
+#> ~ (= |: )15\n
 print tries(2)
 #> = 15
 print cleaned

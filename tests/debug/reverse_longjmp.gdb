@@ -18,7 +18,12 @@ backtrace
 reverse-continue
 #> Old value = 2
 #> New value = 1
+# gdb 13 stops at the begin of its line first; 16 and 18 leave the function.
+if $_gdb_major < 16
 reverse-next
+else
+frame
+end
 #> rounds = value;
 next
 #> Old value = 1

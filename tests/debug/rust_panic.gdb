@@ -1,6 +1,6 @@
 # A panic in Rust.
 # program: panic.rs
-break rust_panic
+break std::panicking::rust_panic
 continue
 #> Breakpoint 1
 backtrace

@@ -4,6 +4,8 @@ tbreak named
 continue
 maint packet QThreadEvents:1
 #> OK
+# gdb 16 would end it by itself.
+set remote thread-events-packet off
 set debug remote 1
 tbreak named
 continue

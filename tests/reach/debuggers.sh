@@ -32,7 +32,9 @@ for suite in "$@"; do
     printf '%q ' "$@"
     printf '"$@"\n'
   }
-  starts "$root/usr/bin/gdb" --data-directory "$root/usr/share/gdb" > "$bin/gdb"
+  # What gdb itself starts has the Python of this system.
+  starts "$root/usr/bin/gdb" --data-directory "$root/usr/share/gdb" \
+    -iex 'python import os; [os.environ.pop(name, None) for name in ("PYTHONHOME", "PYTHONPATH")]' > "$bin/gdb"
   starts "$llvm/bin/lldb" > "$bin/lldb"
   chmod +x "$bin/gdb" "$bin/lldb"
   versions="gdb $("$bin/gdb" -nx -batch -ex 'python print(gdb.VERSION)'), $("$bin/lldb" --version | head -1)" \

@@ -13,6 +13,7 @@ class BisAlone:
 
     def __enter__(self):
         BisSeen.is_told = False
+        BisSeen.is_searching = True
         self.enabled = [point for point in gdb.breakpoints() if point.enabled]
         for point in self.enabled:
             point.enabled = False
@@ -30,6 +31,7 @@ class BisAlone:
             if place is not None:
                 bis_return(place)
         finally:
+            BisSeen.is_searching = False
             bis_ask("search end")
             if self.here is not None and self.here.is_valid():
                 self.here.delete()

@@ -150,10 +150,93 @@ def bis_load(path):
     asked = gdb.parameter("confirm")
     gdb.execute("set confirm off")
     try:
+        BisGone.look()
         gdb.execute("file " + path.replace("\\", "\\\\").replace(" ", "\\ "), to_string=True)
-        gdb.execute("run")
+        BisGone.look(is_settled=False)
+        with BisNoSignal():
+            gdb.execute("run")
     finally:
         gdb.execute("set confirm " + ("on" if asked else "off"))
+
+
+class BisNoSignal:
+    """A move is told of as T00, and gdb takes that for a signal that `catch signal` catches where it names none. So such a catchpoint is
+    disabled meanwhile."""
+
+    def __enter__(self):
+        self.disabled = [
+            point for point in gdb.breakpoints()
+            if point.type == gdb.BP_CATCHPOINT and point.enabled and self.catches_all(point)]
+        for point in self.disabled:
+            point.enabled = False
+
+    def __exit__(self, *_):
+        for point in self.disabled:
+            if point.is_valid():
+                point.enabled = True
+
+    @staticmethod
+    def catches_all(point):
+        """gdb shows it in its list only."""
+        try:
+            text = gdb.execute("info breakpoints %d" % point.number, to_string=True)
+        except gdb.error:
+            return False
+        return "<standard signals>" in text or "<any signal>" in text
+
+
+class BisGone:
+    """Breakpoints whose function another program has not: gdb disables them there, tells nobody, and leaves them so where the function
+    is back. They are enabled again then. What the user disables stays disabled, which gdb tells of (breakpoint_modified), and so does what
+    `enable once` has let stop once."""
+
+    KINDS = tuple(getattr(gdb, name) for name in ("BP_BREAKPOINT", "BP_HARDWARE_BREAKPOINT") if hasattr(gdb, name))
+    # What is enabled by the user's will, with what it was when that was seen; and which of those gdb has disabled.
+    wanted = {}
+    gone = set()
+
+    @staticmethod
+    def seen(point):
+        return (point.pending, point.condition, point.commands, point.ignore_count, point.thread, point.hit_count)
+
+    @classmethod
+    def modified(cls, point):
+        """By the user, or by gdb, which has found its place elsewhere. Nothing else of it has changed where the user disables it."""
+        if point.number < 0 or point.type not in cls.KINDS or BisSeen.is_searching:
+            return
+        seen = cls.seen(point)
+        if point.enabled:
+            cls.gone.discard(point.number)
+            cls.wanted[point.number] = seen
+        elif cls.wanted.get(point.number) == seen:
+            cls.deleted(point)
+        elif point.number in cls.wanted:
+            cls.wanted[point.number] = seen
+
+    @classmethod
+    def deleted(cls, point):
+        cls.wanted.pop(point.number, None)
+        cls.gone.discard(point.number)
+
+    @classmethod
+    def look(cls, is_settled=True):
+        """While gdb reads a program, what it has disabled may still have its place in the one before."""
+        if not BisTarget.known or BisSeen.is_searching:
+            return
+        for point in gdb.breakpoints():
+            if point.number < 0 or point.type not in cls.KINDS:
+                continue
+            if point.enabled:
+                cls.wanted[point.number] = cls.seen(point)
+            elif point.number not in cls.wanted:
+                continue
+            elif point.pending:
+                cls.gone.add(point.number)
+                cls.wanted[point.number] = cls.seen(point)
+            elif point.number in cls.gone:
+                point.enabled = True
+            elif is_settled:
+                cls.deleted(point)
 
 
 class BisWatched:
@@ -254,7 +337,16 @@ def bis_reads_libraries():
     if there == "moved":
         gdb.execute("nosharedlibrary", to_string=True)
     gdb.execute("sharedlibrary", to_string=True)
+    if bis_hears_of_no_library():
+        # gdb makes its breakpoint in the dynamic linker anew, as at the begin of the session.
+        gdb.execute("set sysroot " + gdb.parameter("sysroot"), to_string=True)
     return True
+
+
+def bis_hears_of_no_library():
+    """gdb 18 takes its breakpoint away with the dynamic linker that it forgets, and would be told of no library that is loaded."""
+    table = gdb.execute("maint info breakpoints", to_string=True)
+    return re.search(r"^-[0-9]+ +shlib events .*<PENDING>", table, re.MULTILINE) is not None
 
 
 def bis_move(request):
@@ -264,12 +356,14 @@ def bis_move(request):
         bis_load(rest)
     elif word == "go":
         if gdb.selected_thread() is None:
-            gdb.execute("run")
+            with BisNoSignal():
+                gdb.execute("run")
             BisWatched.jumped()
             return
         # Not a step forwards: where a breakpoint is, gdb steps over it first, and fails an assertion of its own (gdb 13)
         # if the program then stops in another thread. Backwards it steps over nothing.
-        gdb.execute("reverse-stepi")
+        with BisNoSignal():
+            gdb.execute("reverse-stepi")
         if bis_reads_libraries():
             # Where it stands has a name now.
             gdb.execute("frame")
@@ -578,12 +672,18 @@ class BisSeen:
     """Does a user see the stops that there are now? Those on the way to an answer are seen by nobody."""
 
     is_told = True
+    # The user's breakpoints are disabled meanwhile.
+    is_searching = False
 
 
 def bis_stopped(event):
     if not BisTarget.is_bis():
         return
     bis_catches(None)
+    if BisSeen.is_told:
+        # In a script, no prompt follows before the next command.
+        bis_catches_up()
+    BisGone.look()
     BisWatched.look_again()
     bis_seen()
 
@@ -598,11 +698,8 @@ def bis_seen():
             gdb.set_convenience_variable("_bis_place", value)
 
 
-def bis_prompt():
-    """Tells the server that the user is to say what comes next, and shows what gdb could not."""
-    thread = gdb.selected_thread()
-    if thread is None or thread.is_running() or not BisTarget.is_bis():
-        return
+def bis_catches_up():
+    """Makes gdb forget what has gone without its notice, and shows what gdb could not."""
     state, _, refused = bis_monitor("prompt").partition("\n")
     if state == "gone":
         gdb.execute("maintenance flush dcache", to_string=True)
@@ -610,6 +707,14 @@ def bis_prompt():
         bis_reads_libraries()
     if refused:
         gdb.write(refused, gdb.STDERR)
+
+
+def bis_prompt():
+    """Tells the server that the user is to say what comes next."""
+    thread = gdb.selected_thread()
+    if thread is None or thread.is_running() or not BisTarget.is_bis():
+        return
+    bis_catches_up()
     # A command that failed when it had moved the program told of no stop.
     bis_seen()
 
@@ -687,5 +792,9 @@ gdb.events.breakpoint_created.connect(bis_catches)
 gdb.events.breakpoint_created.connect(BisWatched.created)
 gdb.events.breakpoint_deleted.connect(BisWatched.deleted)
 gdb.events.breakpoint_modified.connect(bis_catches)
+gdb.events.new_objfile.connect(lambda event: BisGone.look(is_settled=False))
+gdb.events.breakpoint_created.connect(BisGone.modified)
+gdb.events.breakpoint_modified.connect(BisGone.modified)
+gdb.events.breakpoint_deleted.connect(BisGone.deleted)
 gdb.events.connection_removed.connect(BisTarget.forget)
 end

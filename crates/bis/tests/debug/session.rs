@@ -14,7 +14,7 @@ use crate::{
     common::{self, Folder},
     pids::Pids,
     programs::build,
-    shown::{LLDB_MARK, MARK},
+    shown::{MARK, in_known_words},
     transcript::{Debugger, Mode, Transcript},
 };
 
@@ -111,7 +111,7 @@ impl Transcript {
             let why = format!("no end after {} s", limit.as_secs());
             self.failure(&why, &read(&folder.join("gdb.out")), &again)
         })?;
-        let shown = String::from_utf8_lossy(&step.stdout).replace(LLDB_MARK, MARK);
+        let shown = in_known_words(&step.stdout);
         if shown.contains("internal-error") {
             return Err(self.failure("gdb has failed an assertion of its own", &shown, &again));
         }
@@ -149,7 +149,7 @@ impl Transcript {
             let why = format!("no end after {} s", LIMIT.as_secs());
             self.failure(&why, &read(&folder.join("gdb.out")), &again)
         })?;
-        let shown = String::from_utf8_lossy(&step.stdout);
+        let shown = in_known_words(&step.stdout);
         if shown.contains("internal-error") {
             return Err(self.failure("gdb has failed an assertion of its own", &shown, &again));
         }

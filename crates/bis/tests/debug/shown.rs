@@ -15,6 +15,31 @@ pub const MARK: &str = "@@bis-transcript-";
 /// The same as LLDB shows it.
 pub const LLDB_MARK: &str = "(lldb) # @@bis-transcript-";
 
+/// What newer gdbs say otherwise, in the words of gdb 13, which the transcripts want. Only whole texts that
+/// stand for whole texts are here.
+const OTHER_WORDS: [(&str, &str); 2] = [
+    // Of gdb 16: at the end of the recording, and at its begin (which it calls an end, too).
+    (
+        "\nReached end of recorded history; stopping.\n\
+         Following forward execution will be added to history.\n",
+        "\nNo more reverse-execution history.\n",
+    ),
+    (
+        "\nReached end of recorded history; stopping.\n\
+         Backward execution from here not possible.\n",
+        "\nNo more reverse-execution history.\n",
+    ),
+];
+
+/// What a debugger has shown, in the words that the transcripts want.
+pub fn in_known_words(output: &[u8]) -> String {
+    let mut shown = String::from_utf8_lossy(output).replace(LLDB_MARK, MARK);
+    for (new, old) in OTHER_WORDS {
+        shown = shown.replace(new, old);
+    }
+    shown
+}
+
 impl Transcript {
     /// Each command's output must have what is wanted.
     pub fn check(&self, shown: &str, pids: &Pids) -> Result<(), String> {
