@@ -60,7 +60,8 @@
 #   prompt                   -> `left`: going backwards has left the libraries behind, and `libraries` (above) answers `moved`.
 #                            Or `same`, or `gone`: a copy in which no call is going on has been thrown away, and what gdb
 #                            remembers of memory with it. Behind that, lines for people: what gdb wanted to write and the server
-#                            has refused, which gdb tells as if nothing were mapped there. Sent before each prompt.
+#                            has refused, which gdb tells as if nothing were mapped there. Sent before each prompt, and at each stop that a
+#                            user sees: in a script, no prompt comes before the next command.
 #   divert [thread TID]      -> lines for people: what is seen from now on is a copy of the program, which may be written to.
 #   divert end               -> `go PLACE`, as above: the next resume leads out of the copy.
 #

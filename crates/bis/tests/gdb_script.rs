@@ -67,7 +67,16 @@ fn a_target_is_armed_and_the_next_resume_leads_there() {
         return;
     };
     has(&ran, &["[Switching to Thread 101]", "0x40000d", "= 13", "= \"13.0\"", "* 2", "0x000000000040000d"]);
-    let asked = ["bis", "stopped thread 100", "seek 13", "packet bs", "stopped thread 101", "libraries"];
+    let asked = [
+        "bis",
+        "prompt",
+        "stopped thread 100",
+        "seek 13",
+        "packet bs",
+        "prompt",
+        "stopped thread 101",
+        "libraries",
+    ];
     assert_eq!(ran.asked, asked);
 }
 
