@@ -1,11 +1,11 @@
-/* Two threads that compute at the same time, and so are stopped in the middle of it. */
+/* Two threads that compute at the same time, and for longer than a turn on any machine: they are stopped in the middle of it. */
 #include <pthread.h>
 #include <stdio.h>
 
 static void *compute(void *argument)
 {
     volatile unsigned *sum = argument;
-    for (unsigned i = 0; i < 60 * 1000 * 1000; i++)
+    for (unsigned i = 0; i < 240 * 1000 * 1000; i++)
         *sum = *sum * 33 + i;
     return NULL;
 }
