@@ -8,8 +8,14 @@ watch-if word word == 3
 continue
 seek end
 changes word
+#> ! Catchpoint
+#> ! received signal
 #> ~ 2 -> 3, by thread 1 in touch
+#> ! Catchpoint
+#> ! received signal
 #> ~ 1 -> 2, by thread 1 in touch
+#> ! Catchpoint
+#> ! received signal
 #> ~ 0 -> 1, by thread 1 in touch
 #> ! stopped
 #> ! received signal

@@ -93,11 +93,7 @@ impl Return {
 impl Domain {
     /// The task stands at the entry of a system call.
     pub fn call_entry(&mut self, tid: Tid) -> Result<()> {
-        let stopped = self.stopped(tid)?;
-        let (made, entry) = (stopped.regs()?, stopped.regs()?.with_low_number());
-        if entry != made {
-            stopped.set_regs(&entry)?;
-        }
+        let entry = self.stopped(tid)?.regs_at_call()?;
         if entry.rip == SAFEPOINT_END && self.hooks.is_some() {
             return self.safepoint(tid, &entry);
         }

@@ -319,6 +319,17 @@ impl Stopped {
         Ok(regs)
     }
 
+    /// Those of a task at the entry of a system call. A number with more than the kernel looks at is made
+    /// what it is taken for.
+    pub fn regs_at_call(&mut self) -> Result<Registers> {
+        let made = self.regs()?;
+        let regs = made.with_low_number();
+        if regs != made {
+            self.set_regs(&regs)?;
+        }
+        Ok(regs)
+    }
+
     pub fn set_regs(&mut self, regs: &Registers) -> Result<()> {
         // The kernel does not take all bits of flags, segments and their bases as they are given; all else it
         // does. So registers that differ in nothing of these from what it has told are known.

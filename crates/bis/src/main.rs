@@ -24,7 +24,7 @@ mod output;
 mod program;
 mod progress;
 
-use std::{ffi::OsStr, panic, path::Path, process, thread};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, panic, path::Path, process, thread};
 
 use bis_tracee::memory_limit as memory;
 use clap::{
@@ -55,7 +55,8 @@ fn main() {
         Ok(running) => drop(running.join()),
         Err(error) => {
             output::note(&format!("bis: failed to start a thread: {error}"));
-            process::exit(i32::from(status::USAGE));
+            let name = std::env::args_os().nth(1).unwrap_or_default();
+            process::exit(i32::from(status_of(name.as_bytes())));
         }
     }
 }

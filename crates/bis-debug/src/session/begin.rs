@@ -78,7 +78,7 @@ impl<'t> Session<'t> {
         let mut history = History::new(Budget::new(Some(memory)));
         history.add(mark.clone());
         let live = mark.resume()?;
-        let session = Session::fresh(
+        let mut session = Session::fresh(
             (world, images),
             Solo::new(world, None),
             (live, mark.position.clone()),
@@ -86,8 +86,8 @@ impl<'t> Session<'t> {
             targets,
             (alarm, stopper),
         );
-        let Wanted { points, passed_signals, caught_calls, catches_forks, tells_threads } = wanted;
-        Ok(Session { points, passed_signals, caught_calls, catches_forks, tells_threads, ..session })
+        session.want(wanted);
+        Ok(session)
     }
 
     fn begin(

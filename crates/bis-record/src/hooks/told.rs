@@ -168,7 +168,8 @@ impl Process {
             // It may be an orphan by then (`Session::parent_shown`).
             judged[GETPPID / 64] |= 1 << (GETPPID % 64);
         }
-        if task.traits.wishes.affinity.is_some() {
+        let cores = &crew.session.cores.original;
+        if task.traits.wishes.affinity.as_ref().is_some_and(|asked| asked != cores) {
             // It is told of a core that it has asked for (`Domain::leave_getcpu`).
             judged[GETCPU / 64] |= 1 << (GETCPU % 64);
         }

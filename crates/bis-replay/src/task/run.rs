@@ -164,11 +164,7 @@ impl Task {
     /// It stands at the entry of a call.
     fn at_call(&mut self, memory: &Memory, traps: &mut Traps, run: Run<'_>) -> Result<Next, TraceeError> {
         let stopped = self.stopped_mut()?;
-        let made = stopped.regs()?;
-        let mut regs = made.with_low_number();
-        if regs != made {
-            stopped.set_regs(&regs)?;
-        }
+        let mut regs = stopped.regs_at_call()?;
         let may_be_int80 = traps.int80_fails && regs.rcx != regs.rip;
         if may_be_int80 && memory.read_upto(regs.ip() - 2, INT80.len()) == INT80 {
             let rax = i64::from(-libc::ENOSYS).cast_unsigned();
