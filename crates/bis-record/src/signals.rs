@@ -178,6 +178,9 @@ impl Domain {
         if signal == Signal::SEGV && self.recorder().unguard(tid, info, &before)? {
             return Ok(());
         }
+        if self.step_out_of_trampoline(tid, info, &before)? {
+            return Ok(());
+        }
         if self.tell_fault(tid, info, &before)? {
             return Ok(());
         }

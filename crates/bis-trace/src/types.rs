@@ -382,6 +382,9 @@ pub const REGISTER_NAMES: [&str; REGISTER_COUNT] = [
     "orig_rax", "rip", "cs", "eflags", "rsp", "ss", "fs_base", "gs_base", "ds", "es", "fs", "gs",
 ];
 
+/// The trap flag (TF) in eflags: a debug exception follows each instruction that begins with it set.
+pub const TRAP_FLAG: u64 = 0x100;
+
 /// The code segments of the kernel for 64-bit and for 32-bit programs (`arch/x86/include/asm/segment.h`).
 const USER_CS: u64 = 0x33;
 const USER32_CS: u64 = 0x23;
@@ -401,10 +404,11 @@ impl Registers {
         self.cs == USER32_CS
     }
 
-    /// With the code segment of 64-bit programs: how a task of a 32-bit program executes the agent's text.
+    /// With the code segment of 64-bit programs, and without the trap flag: how a task executes the agent's
+    /// text, also that of a 32-bit program, or of one that single-steps itself.
     #[must_use]
     pub fn wide(self) -> Registers {
-        Registers { cs: USER_CS, ..self }
+        Registers { cs: USER_CS, eflags: self.eflags & !TRAP_FLAG, ..self }
     }
 
     /// With the code segment of 32-bit programs.

@@ -26,6 +26,7 @@ mod sets;
 pub mod texts;
 mod told;
 mod translators;
+mod trap_flag;
 pub mod watch;
 mod whereabouts;
 

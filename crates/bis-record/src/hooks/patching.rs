@@ -16,7 +16,7 @@ use bis_rewrite::{Hook, Run, SiteKind, Trampoline, clock_fault, trampoline};
 use bis_trace::{
     event::{Backing, Effect, MemWrite, Outcome},
     ours::{self, AreaKind},
-    types::{Addr, FileId, PAGE, Tid},
+    types::{Addr, FileId, PAGE, TRAP_FLAG, Tid},
 };
 use bis_tracee::{Stopped, address_limit, bulk::Bulk, maps, memory::Memory, remote::Remote, vdso::Vdso};
 
@@ -290,9 +290,11 @@ impl Process {
     }
 
     /// At the exit of a call that was traced: if its instruction can be patched, it is from here on.
+    /// (Not for a task that single-steps itself: `trap_flag.rs`.)
     pub fn learn_site(&mut self, tid: Tid, nr: u64, after: Addr, outcome: &mut Outcome) -> Result<()> {
         let site = after.wrapping_sub(2);
         if !self.session.hook_image.is_hooked(nr)
+            || outcome.regs.eflags & TRAP_FLAG != 0
             || self.space.patches().is_trampoline(site)
             || self.space.patches().left.contains(&site)
         {

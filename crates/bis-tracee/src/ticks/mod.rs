@@ -42,8 +42,8 @@ use crate::{
 /// Bytes of the longest instruction.
 pub use instruction::LEN_MAX as INSTRUCTION_LEN_MAX;
 
-/// The flag by which the processor is told to step (TF of eflags).
-pub const TRAP_FLAG: u64 = 0x100;
+/// The flag by which the processor is told to step.
+pub use bis_trace::types::TRAP_FLAG;
 
 /// The flag by which the processor goes past a breakpoint in front of an instruction (RF of eflags); set
 /// where one has stopped the task. Like the trap flag, it belongs to whoever traces.

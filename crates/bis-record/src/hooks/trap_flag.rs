@@ -1,0 +1,44 @@
+//! A program that single-steps itself: it has set the trap flag, and handles SIGTRAP. Its step over an
+//! instruction that has given way to a jump ends behind the jump, in the trampoline, and its handler leads it
+//! back in front of the jump, as it would for any place in there: it would never come further.
+//!
+//! So the program's own instructions are put back where it comes to such a jump, and it makes its step again.
+//! Their calls are traced from then on. In text that counts, nothing of this is looked after: steps end at the
+//! copies of the program's instructions there, which the handler sees at their own places.
+
+use bis_trace::{
+    event::{EventKind, Outcome, SignalEvent, SignalPoint},
+    types::{Registers, Signal, Tid},
+};
+use bis_tracee::siginfo::SigInfo;
+
+use crate::{domain::Domain, error::Result};
+
+impl Domain {
+    /// The task has trapped for the flag that the program itself has set. True: a jump of ours has led it into
+    /// a trampoline; it is in front of its own instruction again, and no handler hears of this step.
+    pub fn step_out_of_trampoline(&mut self, tid: Tid, info: &SigInfo, before: &Registers) -> Result<bool> {
+        if info.signal() != Signal::TRAP || info.code() != libc::TRAP_TRACE {
+            return Ok(false);
+        }
+        let place = before.ip();
+        let patch = self.space.patches().in_trampoline(place).filter(|patch| patch.place.0 == place);
+        let Some((start, end)) = patch.map(|patch| (patch.start, patch.end)) else { return Ok(false) };
+        self.drain(tid)?;
+        let sums = self.sums(tid)?;
+        let mut outcome = Outcome { regs: self.own_registers(before), ..Outcome::default() };
+        self.unpatch(start, end, &mut outcome)?;
+        self.stopped(tid)?.set_regs(&outcome.regs)?;
+        let event = SignalEvent {
+            signal: Signal::TRAP,
+            siginfo: info.0.to_vec(),
+            point: SignalPoint::Fault,
+            before: *before,
+            handler: Some(outcome),
+        };
+        self.recorder().event_with(tid, EventKind::Signal(Box::new(event)), sums)?;
+        self.task(tid)?.standing.describe();
+        self.task(tid)?.standing.go_on();
+        Ok(true)
+    }
+}
