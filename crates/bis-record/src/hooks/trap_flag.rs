@@ -3,8 +3,8 @@
 //! back in front of the jump, as it would for any place in there: it would never come further.
 //!
 //! So the program's own instructions are put back where it comes to such a jump, and it makes its step again.
-//! Their calls are traced from then on. In text that counts, nothing of this is looked after: steps end at the
-//! copies of the program's instructions there, which the handler sees at their own places.
+//! Their calls are traced from then on. In text that counts (a process with several threads), nothing of this
+//! is looked after, and a step over such a jump still never ends.
 
 use bis_trace::{
     event::{EventKind, Outcome, SignalEvent, SignalPoint},
@@ -21,9 +21,7 @@ impl Domain {
         if info.signal() != Signal::TRAP || info.code() != libc::TRAP_TRACE {
             return Ok(false);
         }
-        let place = before.ip();
-        let patch = self.space.patches().in_trampoline(place).filter(|patch| patch.place.0 == place);
-        let Some((start, end)) = patch.map(|patch| (patch.start, patch.end)) else { return Ok(false) };
+        let Some((start, end)) = self.space.patches().begun_at(before.ip()) else { return Ok(false) };
         self.drain(tid)?;
         let sums = self.sums(tid)?;
         let mut outcome = Outcome { regs: self.own_registers(before), ..Outcome::default() };

@@ -418,6 +418,12 @@ impl Patches {
         patch.filter(is_it).or_else(in_set).or_else(|| retired().filter(is_it)).map(Arc::as_ref)
     }
 
+    /// The run whose trampoline begins at this address: a task has come there by the jump.
+    pub fn begun_at(&self, rip: Addr) -> Option<(Addr, Addr)> {
+        let patch = self.in_trampoline(rip)?;
+        (patch.place.0 == rip).then_some((patch.start, patch.end))
+    }
+
     /// The program's own address for one in a trampoline.
     pub fn original(&self, rip: Addr) -> Addr {
         let sparse = self.in_trampoline(rip).and_then(|patch| patch.original_of(rip));
