@@ -12,7 +12,7 @@ use bis_agent::{AGENT_BASE, AGENT_LEN};
 use bis_trace::{
     event::{Backing, Base, Effect, MemWrite, Outcome},
     ours::{Area, AreaKind, Diverted},
-    types::{Addr, DomainId, FileId, PAGE, PAGE_LEN, Registers, Tid},
+    types::{Addr, DomainId, FileId, PAGE, PAGE_LEN, Registers, Tid, prot},
 };
 use bis_tracee::{
     Memory, Stopped,
@@ -204,7 +204,7 @@ fn image_of<'a>(session: &Session, tid: Tid, memory: &Memory, mappings: &'a [Map
                 prot,
                 backing: Backing::File { file, offset: mapping.offset },
             });
-            if prot & 2 != 0 {
+            if prot & prot::WRITE != 0 {
                 // The kernel has cleared the rest of the last page of the file's part.
                 writes.extend(
                     memory

@@ -116,19 +116,7 @@ impl Domain {
         let own = Call { nr: entry.orig_rax, args: entry.args() };
         let call = narrow.as_ref().map_or(own, as_wide);
         let vsyscall = is_vsyscall(&entry);
-        let task = self.task(tid)?;
-        // A signal that is to find it in the call ends its wait anyway.
-        if !vsyscall && may_block(&call) && task.interrupts.is_none() && mem::take(&mut task.is_asked) {
-            // We asked it to stop when it stood here already. In the call, that would end its wait: what it
-            // has moved by then would be its result. Before the call, it is a stop like any other.
-            return self.undo(tid, &entry);
-        }
-        if self.is_interrupted_first(tid, &call, &entry, vsyscall)? {
-            return Ok(());
-        }
-        // At a narrow one it would be undone as the call that it is asked about as.
-        let is_plain = !vsyscall && narrow.is_none();
-        if is_plain && self.recorder().change_text(tid, &call, &entry)? {
+        if self.comes_first(tid, &call, &entry, narrow.is_some())? {
             return Ok(());
         }
         let sums = self.sums(tid)?;
@@ -151,9 +139,33 @@ impl Domain {
         task.in_front = None;
         // From here on its place can be written down.
         task.standing.describe();
-        let blocks = self.blocks(tid, &call)?;
-        match self.enter_special(tid, &call)? {
-            Entry::Make => self.go_into(tid, &call, row, blocks, tried),
+        self.begin_call(tid, &call, row, tried)
+    }
+
+    /// Does something come before a call, at whose entry the task stands? Then the call is undone, and it makes
+    /// it anew behind that. `is_narrow`: `call` is what it is taken for.
+    fn comes_first(&mut self, tid: Tid, call: &Call, entry: &Registers, is_narrow: bool) -> Result<bool> {
+        let vsyscall = is_vsyscall(entry);
+        let task = self.task(tid)?;
+        // A signal that is to find it in the call ends its wait anyway.
+        if !vsyscall && may_block(call) && task.interrupts.is_none() && mem::take(&mut task.is_asked) {
+            // We asked it to stop when it stood here already. In the call, that would end its wait: what it
+            // has moved by then would be its result. Before the call, it is a stop like any other.
+            self.undo(tid, entry)?;
+            return Ok(true);
+        }
+        if self.is_interrupted_first(tid, call, entry, vsyscall)? {
+            return Ok(true);
+        }
+        // A narrow one would be undone as the call that it is taken for.
+        Ok(!vsyscall && !is_narrow && self.recorder().change_text(tid, call, entry)?)
+    }
+
+    /// The task makes its call, or what is done in its place. `tried`: a hook has tried it already.
+    fn begin_call(&mut self, tid: Tid, call: &Call, row: &'static Row, tried: bool) -> Result<()> {
+        let blocks = self.blocks(tid, call)?;
+        match self.enter_special(tid, call)? {
+            Entry::Make => self.go_into(tid, call, row, blocks, tried),
             Entry::Undone => Ok(()),
             Entry::MakeAtOnce => {
                 self.resume(tid, Resume::Syscall)?;

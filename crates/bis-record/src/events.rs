@@ -41,7 +41,7 @@ use crate::{
     task::{Handle, stack_pointer, stack_pointers},
 };
 
-const NR_FUTEX: u64 = 202;
+const NR_FUTEX: u64 = libc::SYS_futex as u64;
 
 /// A domain's stream of events, and how far it has come.
 pub struct Journal {

@@ -20,7 +20,7 @@ use std::{
 use bis_agent::{AGENT_BASE, OURS, hooks};
 use bis_trace::{
     event::{Backing, Base, Effect, EventKind, MemWrite, Outcome, SignalEvent, SignalPoint},
-    types::{Addr, DomainId, Registers, Signal, Tid},
+    types::{Addr, DomainId, Registers, Signal, Tid, prot},
 };
 use bis_tracee::{
     Memory, TraceeError,
@@ -48,8 +48,6 @@ use crate::{
     task::{Task, Traits, Wishes, parent_of},
 };
 
-const PROT_EXEC: u32 = libc::PROT_EXEC as u32;
-
 /// Of the memory of its own that a process has, what is more than this is in events of its own.
 const BASE_BYTES_MAX: u64 = 64 << 20;
 
@@ -60,7 +58,7 @@ const PIECE: usize = 8 << 20;
 fn may_wait(mapping: &Mapping) -> bool {
     mapping.inode == 0
         && !mapping.shared
-        && mapping.prot & PROT_EXEC == 0
+        && mapping.prot & prot::EXEC == 0
         && (mapping.name.is_empty() || mapping.name == b"[heap]" || mapping.name.starts_with(b"[anon"))
 }
 
@@ -360,7 +358,7 @@ impl Process {
                 format!("process {pid}: no hooks, all calls are traced: it has memory where they would be");
             return self.session.note(self.session.writer.next_seq(), text);
         }
-        let texts = mappings.iter().filter(|m| m.prot & PROT_EXEC != 0).map(|m| m.start..m.end);
+        let texts = mappings.iter().filter(|m| m.prot & prot::EXEC != 0).map(|m| m.start..m.end);
         let texts = texts.collect::<Vec<_>>();
         let mut avoided = pointers_into(&texts, &outcome.writes);
         for mapping in waiting {

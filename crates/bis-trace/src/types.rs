@@ -382,6 +382,18 @@ pub const REGISTER_NAMES: [&str; REGISTER_COUNT] = [
     "orig_rax", "rip", "cs", "eflags", "rsp", "ss", "fs_base", "gs_base", "ds", "es", "fs", "gs",
 ];
 
+/// Below a stack pointer, functions may use this much without moving it, bytes (the red zone of the x86-64
+/// ABI): no signal's frame is written there.
+pub const RED_ZONE: u64 = 128;
+
+/// What may be done with memory: `PROT_*` of mmap(2), as a mapping's `prot` has them.
+pub mod prot {
+    pub const READ: u32 = 1;
+    pub const WRITE: u32 = 2;
+    pub const EXEC: u32 = 4;
+    pub const READ_EXEC: u32 = READ | EXEC;
+}
+
 /// The trap flag (TF) in eflags: a debug exception follows each instruction that begins with it set.
 pub const TRAP_FLAG: u64 = 0x100;
 

@@ -6,7 +6,7 @@ use std::{fs::File, os::unix::fs::FileExt};
 use bis_agent::OURS;
 use bis_trace::{
     event::RangeSum,
-    types::{Addr, PAGE_LEN, Tid},
+    types::{Addr, PAGE_LEN, Tid, prot},
 };
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
@@ -149,14 +149,14 @@ fn clear_masks(page: &mut [u8]) {
 /// Is this a mapping of a file, private, that the program can read and not change?
 pub fn is_constant(mapping: &Mapping) -> bool {
     let ours = mapping.start >= Addr(OURS.start) && mapping.end <= Addr(OURS.end);
-    mapping.prot & 3 == 1 && !mapping.shared && mapping.inode != 0 && !ours
+    mapping.prot & (prot::READ | prot::WRITE) == prot::READ && !mapping.shared && mapping.inode != 0 && !ours
 }
 
 /// Is this a mapping whose content the program can change, so that it belongs into a checksum? Bis's own
 /// memory does not.
 pub fn is_summed(mapping: &Mapping) -> bool {
     let ours = mapping.start >= Addr(OURS.start) && mapping.end <= Addr(OURS.end);
-    mapping.prot & 2 != 0 && !mapping.is_vvar() && !ours
+    mapping.prot & prot::WRITE != 0 && !mapping.is_vvar() && !ours
 }
 
 #[cfg(test)]

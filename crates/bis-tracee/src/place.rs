@@ -9,7 +9,7 @@ use std::ops::Range;
 use bis_rewrite::{Conditional, Span};
 use bis_trace::{
     event::{MemWrite, RangeSum},
-    types::{Addr, PAGE, Tid},
+    types::{Addr, PAGE, RED_ZONE, Tid},
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -20,9 +20,6 @@ const WORD: usize = 8;
 /// How much of what a task has left behind below its stack's end a place is known by, bytes: it tells apart
 /// rounds of a loop that waits, and shows again where a later function does not write all of its frame.
 pub const LEFT_LEN: u64 = 4096;
-
-/// A function that calls none may have so much there that it uses (the red zone of the ABI).
-const RED_ZONE: u64 = 128;
 
 /// Is this piece of memory one of those that were left behind below a stack that ends at `sp`?
 pub fn is_left(piece: &MemWrite, sp: Addr) -> bool {

@@ -193,6 +193,16 @@ impl Fields {
         String::from_utf8(bytes[..whole].to_vec()).ok().map(Fields)
     }
 
+    /// `/proc/PID/smaps_rollup`: the kernel looks at each of the process's pages for it.
+    pub fn of_memory(pid: Tid) -> Option<Fields> {
+        read_text(path(pid, "smaps_rollup")).ok().map(Fields)
+    }
+
+    /// `/proc/meminfo`.
+    pub fn of_machine() -> Option<Fields> {
+        read_text("/proc/meminfo").ok().map(Fields)
+    }
+
     /// What stands behind this name.
     pub fn text(&self, name: &str) -> Option<&str> {
         let line = self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -203,6 +213,11 @@ impl Fields {
     /// (8).
     pub fn number(&self, name: &str, radix: u32) -> Option<u64> {
         u64::from_str_radix(self.text(name)?, radix).ok()
+    }
+
+    /// What stands there as an amount of memory, in bytes.
+    pub fn memory(&self, name: &str) -> Option<u64> {
+        self.text(name)?.strip_suffix(" kB")?.parse::<u64>().ok().map(|kb| kb * 1024)
     }
 
     /// The same as a task's id.
@@ -257,6 +272,11 @@ impl Stat {
         self.field(3)?.chars().next()
     }
 
+    /// The number of its process group.
+    pub fn group(&self) -> Option<i32> {
+        self.field(5)?.parse().ok()
+    }
+
     /// `PF_*` of the kernel's `include/linux/sched.h`.
     pub fn flags(&self) -> Option<u64> {
         self.field(9)?.parse().ok()
@@ -283,16 +303,92 @@ pub fn minor_faults(pid: Tid) -> Option<u64> {
     Stat(read_text(path(pid, "stat")).ok()?).field(10)?.parse().ok()
 }
 
+/// The fields of a process's `statm`, in bytes; none if it is gone.
+fn statm<const N: usize>(pid: Tid) -> Option<[u64; N]> {
+    let text = read_text(path(pid, "statm")).ok()?;
+    let mut pages = text.split_whitespace().map_while(|word| word.parse::<u64>().ok());
+    let mut fields = [0; N];
+    for field in &mut fields {
+        *field = pages.next()? * PAGE;
+    }
+    Some(fields)
+}
+
 /// How many bytes a process has mapped; none if it is gone.
-pub fn mapped(tid: Tid) -> Option<u64> {
-    let text = read_text(path(tid, "statm")).ok()?;
-    let pages: u64 = text.split(' ').next()?.parse().ok()?;
-    Some(pages * PAGE)
+pub fn mapped(pid: Tid) -> Option<u64> {
+    statm(pid).map(|[mapped]| mapped)
+}
+
+/// How many bytes of a process are in memory that are not of files, also those that it has together with
+/// others; none if it is gone.
+pub fn resident(pid: Tid) -> Option<u64> {
+    statm(pid).map(|[_, resident, of_files]| resident.saturating_sub(of_files))
+}
+
+/// The timers that `timer_create` has made for a process, by their numbers.
+pub fn made_timers(pid: Tid) -> Vec<u64> {
+    let list = read_text(path(pid, "timers")).unwrap_or_default();
+    list.lines().filter_map(|line| line.strip_prefix("ID:")?.trim().parse().ok()).collect()
+}
+
+/// Is anything swapped out on this machine, as far as one knows?
+pub fn may_be_swapped() -> bool {
+    read_text("/proc/swaps").map_or(true, |list| list.lines().count() > 1)
+}
+
+/// A System V segment of shared memory (`proc_sysvipc_shm(5)`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Segment {
+    /// Its identifier, which its mappings have for an inode.
+    pub id: u32,
+    /// The process that has made it.
+    pub creator: Tid,
+    /// Nothing of it is in memory, or swapped: nobody has ever touched it.
+    pub is_untouched: bool,
+}
+
+/// The System V segments that there are in this process's namespace.
+pub fn segments() -> Vec<Segment> {
+    segments_in(&read_text("/proc/sysvipc/shm").unwrap_or_default())
+}
+
+fn segments_in(list: &str) -> Vec<Segment> {
+    const ID: usize = 1;
+    const CREATOR: usize = 4;
+    list.lines()
+        .skip(1)
+        .filter_map(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let id = fields.get(ID)?.parse().ok()?;
+            let creator = Tid(fields.get(CREATOR)?.parse().ok()?);
+            Some(Segment { id, creator, is_untouched: fields.ends_with(&["0", "0"]) })
+        })
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn segments_are_read_by_their_columns() {
+        let list = "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid      atime      dtime      ctime                   rss                  swap\n\
+             \x20        0          3   600                  4096   812   812      1  1000  1000  1000  1000 1763900000          0 1763900000                  4096                     0\n\
+             \x20  1234567      32770   666                524288   900   901      0     0     0     0     0          0          0 1763900001                     0                     0\n";
+        let segment = |id, creator, is_untouched| Segment { id, creator: Tid(creator), is_untouched };
+        assert_eq!(segments_in(list), [segment(3, 812, false), segment(32770, 900, true)]);
+        assert_eq!(segments_in(""), []);
+        assert_eq!(segments_in("head\n1 2\n"), []);
+    }
+
+    #[test]
+    fn memory_is_told_in_bytes() {
+        let fields = Fields("MemTotal:       16303968 kB\nHugePages_Total:       0\n".into());
+        assert_eq!(fields.memory("MemTotal"), Some(16303968 << 10));
+        assert_eq!(fields.memory("HugePages_Total"), None);
+        let own = resident(Tid(std::process::id().cast_signed())).unwrap();
+        assert!(own > 0 && own < mapped(Tid(std::process::id().cast_signed())).unwrap());
+    }
 
     #[test]
     fn fields_are_found_by_their_whole_name() {

@@ -14,7 +14,7 @@ use bis_replay::{
     Replica, World,
     ours::{Believed, ProgramText},
 };
-use bis_trace::types::{Addr, FileId, PAGE, Registers, Tid};
+use bis_trace::types::{Addr, FileId, PAGE, Registers, Tid, prot};
 use bis_tracee::maps::Mapping;
 use framehop::{
     ExplicitModuleSectionInfo, Module, Unwinder,
@@ -143,7 +143,7 @@ impl<'w> Stacks<'w> {
             !believed().any(|known| known.range.start < mapping.end && mapping.start < known.range.end)
         };
         let maps = replica.maps().unwrap_or_default();
-        let others = maps.iter().filter(|mapping| mapping.prot & 4 != 0 && is_other(mapping));
+        let others = maps.iter().filter(|mapping| mapping.prot & prot::EXEC != 0 && is_other(mapping));
         texts.extend(others.filter_map(|mapping| {
             let shown = mapping.name.rsplit(|byte| *byte == b'/').next()?;
             let entry =

@@ -1,7 +1,7 @@
 //! What only LLDB asks, and what is told to it in other words. Delve probes for some of these packets too,
 //! and cannot go backwards where they are answered: so they are answered to LLDB alone.
 
-use bis_trace::types::{Addr, Signal, Tid};
+use bis_trace::types::{Addr, Signal, Tid, prot};
 
 use super::{served::Served, stops};
 use crate::{
@@ -122,9 +122,9 @@ impl Served<'_> {
         if let Some(mapping) = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&addr)) {
             let name = self.session.mapped_name(mapping);
             let mapped = Mapped {
-                read: mapping.prot & 1 != 0,
-                write: mapping.prot & 2 != 0,
-                execute: mapping.prot & 4 != 0,
+                read: mapping.prot & prot::READ != 0,
+                write: mapping.prot & prot::WRITE != 0,
+                execute: mapping.prot & prot::EXEC != 0,
                 name: (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned()),
             };
             return Region { start: mapping.start, end: mapping.end, mapped: Some(mapped) };

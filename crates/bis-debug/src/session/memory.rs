@@ -5,10 +5,10 @@
 //! have it, and the parts of all marks are added up. Of that, as much as one of them has is what the replica
 //! has anyway.
 
-use std::{cell::Cell, fs, rc::Rc};
+use std::{cell::Cell, rc::Rc};
 
 use bis_trace::types::Tid;
-use bis_tracee::proc;
+use bis_tracee::proc::{self, Fields};
 
 /// What all sessions of a debugger may take together, in bytes.
 #[derive(Debug)]
@@ -22,9 +22,8 @@ const SHARE: u64 = 4;
 
 impl Budget {
     pub fn new(bound: Option<u64>) -> Rc<Budget> {
-        let meminfo = || fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        let bound =
-            bound.unwrap_or_else(|| line(&meminfo(), "MemTotal:").map_or(u64::MAX, |all| all / SHARE));
+        let all = || Fields::of_machine().and_then(|fields| fields.memory("MemTotal"));
+        let bound = bound.unwrap_or_else(|| all().map_or(u64::MAX, |all| all / SHARE));
         Rc::new(Budget { bound, used: Cell::new(0) })
     }
 
@@ -51,9 +50,9 @@ pub fn beside_one(pids: &[Tid], enough: u64) -> u64 {
         return most;
     }
     without_largest(pids.iter().map(|pid| {
-        let text = fs::read_to_string(proc::path(*pid, "smaps_rollup")).unwrap_or_default();
-        let part = line(&text, "Pss_Anon:").or_else(|| line(&text, "Pss:"));
-        (part.unwrap_or(0), line(&text, "Anonymous:").unwrap_or(0))
+        let fields = Fields::of_memory(*pid);
+        let memory = |name| fields.as_ref().and_then(|fields| fields.memory(name));
+        (memory("Pss_Anon").or_else(|| memory("Pss")).unwrap_or(0), memory("Anonymous").unwrap_or(0))
     }))
 }
 
@@ -66,16 +65,7 @@ fn without_largest(all: impl Iterator<Item = (u64, u64)>) -> u64 {
 
 /// The memory of a process that is not of files, also what it has together with others.
 pub fn resident(pid: Tid) -> u64 {
-    let text = proc::read_text(proc::path(pid, "statm")).unwrap_or_default();
-    let mut pages = text.split(' ').skip(1).map_while(|word| word.parse::<u64>().ok());
-    let (resident, of_files) = (pages.next().unwrap_or(0), pages.next().unwrap_or(0));
-    resident.saturating_sub(of_files) * 4096
-}
-
-/// What a line of the kernel's says, in bytes.
-fn line(text: &str, name: &str) -> Option<u64> {
-    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
-    rest.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kb| kb * 1024)
+    proc::resident(pid).unwrap_or(0)
 }
 
 /// Which marks stay: the first of each image, the newest, and of the others all but one in so many.

@@ -7,15 +7,12 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use bis_replay::{Diversion, Going, Halt, Heard, Interrupt, Paused};
-use bis_trace::types::{Addr, Registers, Tid};
+use bis_trace::types::{Addr, RED_ZONE, Registers, Tid};
 
 use super::{Session, alarm::Alarm, aside::Held};
 
 /// How long the library may take.
 const TIME_MAX: Duration = Duration::from_millis(200);
-
-/// What functions may use below the stack pointer without moving it.
-const RED_ZONE: u64 = 128;
 
 /// Makes the library write what it holds. `at` is an address at which nothing can be executed.
 pub(super) fn flush(

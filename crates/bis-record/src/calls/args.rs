@@ -13,6 +13,9 @@ pub(super) fn int(arg: u64) -> i32 {
 /// The fallocate modes COLLAPSE_RANGE and INSERT_RANGE: all that follows moves.
 pub(super) const SHIFTS: u64 = 0x28;
 
+pub const CLONE_VM: u64 = libc::CLONE_VM as u64;
+pub const CLONE_VFORK: u64 = libc::CLONE_VFORK as u64;
+
 /// The most buffers that one call takes (UIO_MAXIOV).
 const BUFFERS_MAX: u64 = 1024;
 
@@ -53,6 +56,17 @@ pub fn message_flags(call: &Call) -> i32 {
     match call.nr.cast_signed() {
         libc::SYS_sendto | libc::SYS_recvfrom => int(call.args[3]),
         libc::SYS_sendmsg | libc::SYS_recvmsg => int(call.args[2]),
+        _ => 0,
+    }
+}
+
+/// The flags (`CLONE_...`) with which a call makes a task. None of them where it makes none, and where those
+/// of a `clone3` cannot be read.
+pub fn clone_flags(call: &Call, memory: &Memory) -> u64 {
+    match call.nr.cast_signed() {
+        libc::SYS_clone => call.args[0],
+        libc::SYS_clone3 => memory.read_u64(Addr(call.args[0])).unwrap_or(0),
+        libc::SYS_vfork => CLONE_VM | CLONE_VFORK,
         _ => 0,
     }
 }

@@ -77,19 +77,6 @@ fn attaches(requests: &[u8], is_segment: impl Fn(u32) -> bool) -> Vec<usize> {
     found.map(|at| at + SEGMENT).collect()
 }
 
-/// The System V segments that there are, with the processes that have made them (proc_sysvipc_shm(5)).
-fn segments() -> Vec<(u32, Tid)> {
-    const NUMBER: usize = 1;
-    const CREATOR: usize = 4;
-    let list = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
-    let segment = |line: &str| {
-        let mut fields = line.split_whitespace();
-        let number = fields.nth(NUMBER)?.parse().ok()?;
-        Some((number, Tid(fields.nth(CREATOR - NUMBER - 1)?.parse().ok()?)))
-    };
-    list.lines().skip(1).filter_map(segment).collect()
-}
-
 /// Is it the page by which dconf's service tells that settings have changed? In its folder there is nothing
 /// else of that length.
 fn is_settings_page(name: &[u8], len: u64) -> bool {
@@ -131,8 +118,9 @@ impl Process {
         if attaches(&requests, |_| true).is_empty() {
             return Ok(Entry::Make);
         }
-        let segments = segments();
-        let is_ours = |number| segments.iter().any(|(id, by)| *id == number && self.session.is_recorded(*by));
+        let segments = proc::segments();
+        let is_ours =
+            |number| segments.iter().any(|it| it.id == number && self.session.is_recorded(it.creator));
         let places = attaches(&requests, is_ours);
         if places.is_empty() {
             return Ok(Entry::Make);

@@ -8,6 +8,7 @@ use bis_trace::{
 };
 use bis_tracee::{TraceeError, handover::Parked};
 
+use super::args::{CLONE_VFORK, CLONE_VM};
 use crate::{
     births::Birth,
     crew::Crew,
@@ -18,10 +19,8 @@ use crate::{
     task::{ForkChild, InCall, Task, Traits, stack_pointer},
 };
 
-const CLONE_VM: u64 = libc::CLONE_VM as u64;
 const CLONE_FILES: u64 = libc::CLONE_FILES as u64;
 const CLONE_PIDFD: u64 = libc::CLONE_PIDFD as u64;
-pub const CLONE_VFORK: u64 = libc::CLONE_VFORK as u64;
 const CLONE_THREAD: u64 = libc::CLONE_THREAD as u64;
 const CLONE_PARENT_SETTID: u64 = libc::CLONE_PARENT_SETTID as u64;
 const CLONE_CHILD_CLEARTID: u64 = libc::CLONE_CHILD_CLEARTID as u64;

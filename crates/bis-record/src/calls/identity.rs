@@ -8,7 +8,7 @@ use bis_trace::{
 };
 use bis_tracee::{ours::process_id, proc, sys};
 
-use super::args::int;
+use super::args::{CLONE_VM, clone_flags, int};
 use crate::{
     calls::{Entry, Exit},
     crew::Crew,
@@ -18,8 +18,6 @@ use crate::{
 
 /// The child would be invisible to its tracer.
 const CLONE_UNTRACED: u64 = libc::CLONE_UNTRACED as u64;
-
-const CLONE_VM: u64 = libc::CLONE_VM as u64;
 
 /// The personality that only asks.
 const QUERY: u32 = u32::MAX;
@@ -49,7 +47,7 @@ impl Process {
     }
 
     pub(super) fn enter_clone3(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
-        let flags = self.clone3_flags(call);
+        let flags = clone_flags(call, &self.memory);
         if flags & CLONE_UNTRACED != 0 {
             return Ok(failed(libc::EINVAL));
         }
@@ -165,11 +163,6 @@ impl Process {
 }
 
 impl Crew {
-    /// The flags of a clone3; none where they cannot be read.
-    pub(super) fn clone3_flags(&self, call: &Call) -> u64 {
-        self.memory.read_u64(Addr(call.args[0])).unwrap_or(0)
-    }
-
     /// The result is the personality before, with the bit as the program has set it.
     pub(super) fn leave_personality(&mut self, it: &mut Exit<'_>) -> Result<()> {
         let (call, outcome) = (&*it.call, &mut *it.outcome);

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileTypeExt;
 
 use bis_trace::{
     event::{Backing, Effect, Outcome},
-    types::Tid,
+    types::{Tid, prot},
 };
 use bis_tracee::maps::Mapping;
 
@@ -15,8 +15,6 @@ use crate::{
     error::{RecordError, Result},
     space::{content, open_mapped, own_pages},
 };
-
-const PROT_WRITE: u32 = libc::PROT_WRITE as u32;
 
 impl Domain {
     /// Adds a mapping to the outcome that builds the address space, but for the main thread's stack, of which
@@ -40,7 +38,7 @@ impl Domain {
         let (key, name) = (key_of(&meta), mapping.name.clone());
         let is_as_installed = is_as_installed(&meta, &name);
         let is_open = || self.session.registry.find(key).is_some();
-        if mapping.shared && (!is_as_installed || prot & PROT_WRITE != 0 || is_open()) {
+        if mapping.shared && (!is_as_installed || prot & prot::WRITE != 0 || is_open()) {
             let made = Made { tid, addr, len, prot, is_shared: true };
             return self.map_shared(&made, Some((key, file, offset, name)), outcome);
         }

@@ -16,7 +16,7 @@ use bis_syscalls::Call;
 use bis_trace::{
     event::{Backing, Effect, MemWrite, OUTSIDE, Outcome},
     shared::{Move, SharedRange},
-    types::{Addr, Fd, ObjectId, PAGE, Tid},
+    types::{Addr, Fd, ObjectId, PAGE, Tid, prot},
 };
 use bis_tracee::{maps, proc};
 
@@ -63,7 +63,6 @@ pub(super) fn page_up(value: u64) -> u64 {
 }
 
 const PROT_READ: u64 = libc::PROT_READ as u64;
-const PROT_EXEC: u32 = libc::PROT_EXEC as u32;
 
 fn prot(value: u64) -> u32 {
     u32::try_from(value & 7).unwrap_or(0)
@@ -91,15 +90,9 @@ pub(super) fn is_as_installed(meta: &fs::Metadata, name: &[u8]) -> bool {
         && ROOTS.iter().any(|root| name.starts_with(root))
 }
 
-/// Has nobody ever touched this System V segment? To look at a page of one makes the page. The kernel gives
-/// the identifier as the inode of its mappings, and in /proc/sysvipc/shm (proc_sysvipc_shm(5)) what is in
-/// memory or swapped.
+/// Has nobody ever touched this System V segment? To look at a page of one makes the page.
 fn is_untouched(id: u64) -> bool {
-    let list = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
-    list.lines().skip(1).any(|line| {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        fields.get(1).and_then(|field| field.parse().ok()) == Some(id) && fields.ends_with(&["0", "0"])
-    })
+    proc::segments().iter().any(|segment| u64::from(segment.id) == id && segment.is_untouched)
 }
 
 pub(super) fn key_of(file: &fs::Metadata) -> Key {
@@ -255,7 +248,7 @@ impl Domain {
         };
         let backing = Backing::File { file: kept, offset };
         outcome.effects.push(Effect::Map { addr, len, prot, backing });
-        if prot & PROT_EXEC != 0 {
+        if prot & prot::EXEC != 0 {
             let text = NewText { range: addr..addr + len, offset, prot, file: &file, name: &name };
             self.add_text(tid, &text, outcome)?;
         }
@@ -517,7 +510,7 @@ impl Process {
         };
         let backing = Backing::File { file: self.session.keep(&file, &mapping.name)?, offset };
         outcome.effects.push(Effect::Map { addr, len, prot, backing });
-        if prot & PROT_EXEC != 0 {
+        if prot & prot::EXEC != 0 {
             let text = NewText { range: addr..end, offset, prot, file: &file, name: &mapping.name };
             self.add_text(tid, &text, outcome)?;
         }
@@ -604,7 +597,7 @@ impl Crew {
     pub(super) fn prot_of(&self, tid: Tid, asked: u64) -> u32 {
         let reads_execute = self.tasks.get(&tid).is_some_and(|task| task.traits.wishes.reads_execute);
         let read = asked & PROT_READ != 0;
-        prot(asked) | if reads_execute && read { PROT_EXEC } else { 0 }
+        prot(asked) | if reads_execute && read { prot::EXEC } else { 0 }
     }
 
     /// The heap ends elsewhere.

@@ -1,7 +1,7 @@
 //! The calls that the table of all calls leaves to the recorder. What is done at their entry and at their
 //! exit are columns of `table.rs`; the functions in them are here by family.
 
-mod args;
+pub mod args;
 mod cloned;
 mod compilers;
 mod desktop;

@@ -4,7 +4,7 @@
 use bis_syscalls::Call;
 use bis_trace::{
     event::MemWrite,
-    types::{Addr, Tid},
+    types::{Addr, Tid, prot},
 };
 use bis_tracee::{
     maps::{self, Mapping},
@@ -37,7 +37,8 @@ fn writable(mappings: &[Mapping], remote: &[(Addr, u64)], source: &[u8]) -> (Vec
     // How much of a range can be written, from its beginning.
     let good_len = |addr: Addr, len: u64| {
         let mut at = addr;
-        while let Some(m) = mappings.iter().find(|m| m.start <= at && at < m.end && m.prot & 2 != 0) {
+        while let Some(m) = mappings.iter().find(|m| m.start <= at && at < m.end && m.prot & prot::WRITE != 0)
+        {
             at = m.end;
             if at - addr >= len {
                 return len;

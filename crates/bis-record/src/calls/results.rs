@@ -17,7 +17,7 @@ use std::{fs, mem};
 use bis_syscalls::{Call, Output, Plan};
 use bis_trace::{
     event::{Cloned, Effect, EventKind, MemWrite, Outcome},
-    types::{Addr, Fd, PAGE, Tid},
+    types::{Addr, Fd, PAGE, Tid, prot},
 };
 use bis_tracee::{
     Memory, Usable,
@@ -40,8 +40,6 @@ use crate::{
 
 /// Bytes of results in one event, at most (but for the last bytes that are added to many small pieces).
 const PIECE_BYTES_MAX: u64 = 1 << 20;
-
-const WRITE: u32 = 2;
 
 /// Is it a read from a file that is too large for scratch memory? It must not run beside other tasks, and
 /// need not.
@@ -244,9 +242,9 @@ impl Pages {
 
     fn is_writable(&mut self, page: u64) -> bool {
         let mappings = self.mappings.get_or_insert_with(|| maps::read(self.tid).unwrap_or_default());
-        mappings
-            .iter()
-            .any(|mapping| (mapping.start..mapping.end).contains(&Addr(page)) && mapping.prot & WRITE != 0)
+        mappings.iter().any(|mapping| {
+            (mapping.start..mapping.end).contains(&Addr(page)) && mapping.prot & prot::WRITE != 0
+        })
     }
 
     /// The parts of an output, whose piece is at `home`, that the program may write.

@@ -50,29 +50,35 @@ use crate::{
 };
 
 const SIGSYS: Signal = Signal(31);
-const MODE_STRICT: u32 = 1;
-const MODE_FILTER: u32 = 2;
+const MODE_STRICT: u32 = libc::SECCOMP_MODE_STRICT;
+const MODE_FILTER: u32 = libc::SECCOMP_MODE_FILTER;
 
 /// Operations of seccomp(2).
-const SET_MODE_STRICT: u32 = 0;
-const SET_MODE_FILTER: u32 = 1;
-const GET_ACTION_AVAIL: u32 = 2;
-const GET_NOTIF_SIZES: u32 = 3;
+const SET_MODE_STRICT: u32 = libc::SECCOMP_SET_MODE_STRICT;
+const SET_MODE_FILTER: u32 = libc::SECCOMP_SET_MODE_FILTER;
+const GET_ACTION_AVAIL: u32 = libc::SECCOMP_GET_ACTION_AVAIL;
+const GET_NOTIF_SIZES: u32 = libc::SECCOMP_GET_NOTIF_SIZES;
 
 /// Flags of SET_MODE_FILTER.
 mod flag {
-    pub const TSYNC: u64 = 1;
-    pub const LOG: u64 = 2;
-    pub const SPEC_ALLOW: u64 = 4;
-    pub const NEW_LISTENER: u64 = 8;
-    pub const TSYNC_ESRCH: u64 = 16;
+    pub const TSYNC: u64 = libc::SECCOMP_FILTER_FLAG_TSYNC;
+    pub const LOG: u64 = libc::SECCOMP_FILTER_FLAG_LOG;
+    pub const SPEC_ALLOW: u64 = libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
+    pub const NEW_LISTENER: u64 = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
+    pub const TSYNC_ESRCH: u64 = libc::SECCOMP_FILTER_FLAG_TSYNC_ESRCH;
 }
 
 /// Of `struct seccomp_notif`, `seccomp_notif_resp` and `seccomp_data`.
 const NOTIF_SIZES: [u16; 3] = [80, 24, 64];
 
-/// A call that the kernel's vdso answers by itself: clock_gettime, gettimeofday, time, clock_getres, getcpu.
-const OF_VDSO: [u64; 5] = [228, 96, 201, 229, 309];
+/// The calls that the kernel's vdso answers by itself.
+const OF_VDSO: [i64; 5] = [
+    libc::SYS_clock_gettime,
+    libc::SYS_gettimeofday,
+    libc::SYS_time,
+    libc::SYS_clock_getres,
+    libc::SYS_getcpu,
+];
 
 /// Clocks that it knows: all but those of processes and threads (2, 3), and the alarm clocks.
 const CLOCKS_OF_VDSO: [u64; 8] = [0, 1, 4, 5, 6, 7, 10, 11];
@@ -275,8 +281,9 @@ impl Process {
     /// Was the call made in the vdso, which without us would have made none?
     fn is_of_vdso(&mut self, tid: Tid, state: &InCall) -> Result<bool> {
         let first = state.entry.rdi;
-        let is_clock = |nr| nr != 228 && nr != 229 || CLOCKS_OF_VDSO.contains(&first);
-        if !OF_VDSO.contains(&state.nr) || !is_clock(state.nr) {
+        let nr = state.nr.cast_signed();
+        let names_clock = [libc::SYS_clock_gettime, libc::SYS_clock_getres].contains(&nr);
+        if !OF_VDSO.contains(&nr) || names_clock && !CLOCKS_OF_VDSO.contains(&first) {
             return Ok(false);
         }
         let ip = self.space.original_rip(state.entry.ip());

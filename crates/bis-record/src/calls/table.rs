@@ -9,6 +9,7 @@ use bis_trace::types::{Addr, Tid};
 use super::{
     Entry,
     args::ExecArgs,
+    args::{CLONE_VFORK, clone_flags},
     entry::{Exit, Touches},
 };
 use crate::{crew::Crew, domain::Domain, error::Result};
@@ -94,8 +95,8 @@ pub fn steps(handler: Handler) -> Steps {
         H::Shmat => Steps { touches: Touches::Segment, enter: |domain, tid, call| domain.enter_shmat(tid, call), leave: Domain::leave_shmat, ..PLAIN },
         H::Shmdt => Steps { leave: Domain::leave_shmdt, ..PLAIN },
 
-        H::Clone => Steps { waits: |_, call| call.args[0] & CLONE_VFORK != 0, copies_memory: true, enter: |domain, tid, call| domain.enter_clone(tid, call), ..PLAIN },
-        H::Clone3 => Steps { waits: |domain, call| domain.clone3_flags(call) & CLONE_VFORK != 0, copies_memory: true, enter: |domain, tid, call| domain.enter_clone3(tid, call), ..PLAIN },
+        H::Clone => Steps { waits: |crew, call| clone_flags(call, &crew.memory) & CLONE_VFORK != 0, copies_memory: true, enter: |domain, tid, call| domain.enter_clone(tid, call), ..PLAIN },
+        H::Clone3 => Steps { waits: |crew, call| clone_flags(call, &crew.memory) & CLONE_VFORK != 0, copies_memory: true, enter: |domain, tid, call| domain.enter_clone3(tid, call), ..PLAIN },
         H::Fork => Steps { copies_memory: true, enter: |domain, tid, _| Ok(domain.enter_copy(tid)), ..PLAIN },
         H::Vfork => Steps { waits: |_, _| true, ..PLAIN },
         H::Execve => Steps { enter: |domain, tid, call| domain.enter_exec(tid, ExecArgs::of_execve(call)), ..EXEC },
@@ -134,8 +135,6 @@ pub fn steps(handler: Handler) -> Steps {
         H::SigAction | H::Kill | H::Tkill | H::Tgkill | H::RestartSyscall | H::ProcessVmReadv => PLAIN,
     }
 }
-
-const CLONE_VFORK: u64 = libc::CLONE_VFORK as u64;
 
 /// What the recorder learns from a call whose plan says all that it does to the program's memory: at its
 /// exit, whether it has succeeded or not.

@@ -8,7 +8,7 @@
 
 use std::{fs::File, ops::Range, os::unix::fs::MetadataExt};
 
-use bis_trace::types::{Addr, PAGE_LEN};
+use bis_trace::types::{Addr, PAGE_LEN, prot};
 use bis_tracee::{Result, bulk::Bulk, maps::Mapping, pagemap::PageMap, shadow::Shadow};
 use rustix::fs::{SeekFrom, fstatfs, seek};
 use xxhash_rust::xxh3::Xxh3;
@@ -18,8 +18,6 @@ use crate::space::open_mapped;
 /// Of a file, no more bytes than this are summed; and how many at once.
 const SUMMED_MAX: u64 = 16 << 20;
 const PIECE: usize = 1 << 20;
-
-const PROT_WRITE: u32 = libc::PROT_WRITE as u32;
 
 /// (device, inode).
 type FileKey = (u64, u64);
@@ -60,7 +58,7 @@ pub(super) struct KeptFile {
 impl KeptFile {
     /// None: the process may not write to what it has mapped there.
     pub(super) fn of(mapping: &Mapping, shadow: &Shadow, pages: &PageMap) -> Result<Option<KeptFile>> {
-        if mapping.prot & PROT_WRITE == 0 {
+        if mapping.prot & prot::WRITE == 0 {
             return Ok(None);
         }
         let file = open_mapped(shadow.pid(), mapping);

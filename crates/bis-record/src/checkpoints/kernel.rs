@@ -1,7 +1,7 @@
 //! What the kernel knows of a process beside its memory and registers, as far as a checkpoint has it: what
 //! its signals do, its timers; and of a task: the stack of its handlers, what it does at the task's end.
 
-use std::{collections::BTreeMap, fs};
+use std::collections::BTreeMap;
 
 use bis_trace::types::{Addr, Tid};
 use bis_tracee::{Memory, Stopped, proc, remote::Remote, shadow::Shadow, siginfo::SigInfo, sys};
@@ -43,7 +43,7 @@ impl Kernel {
             let value = memory.read_vec(buffer, TIMER_LEN)?;
             *timer = value.iter().any(|byte| *byte != 0).then(|| as_it_goes_on(value));
         }
-        for id in made_timers_of(remote.tid()) {
+        for id in proc::made_timers(remote.tid()) {
             if remote.call(libc::SYS_timer_gettime, [id, buffer.0, 0, 0, 0, 0])? == 0 {
                 made_timers.insert(id, memory.read_vec(buffer, TIMER_LEN)?);
             }
@@ -76,12 +76,6 @@ fn lost(then: &[SigInfo], now: &[SigInfo]) -> Vec<SigInfo> {
         _ => now.contains(info),
     };
     then.iter().filter(|info| !is_there(info)).copied().collect()
-}
-
-/// The timers that timer_create has made for a process.
-fn made_timers_of(tid: Tid) -> Vec<u64> {
-    let list = fs::read_to_string(proc::path(tid, "timers")).unwrap_or_default();
-    list.lines().filter_map(|line| line.strip_prefix("ID:")?.trim().parse().ok()).collect()
 }
 
 /// The signals that do something else than by default, a bit each.
@@ -117,7 +111,7 @@ impl Recorder<'_> {
                 self.call_for(tid, libc::SYS_setitimer, [which, buffer.0, 0, 0, 0, 0])?;
             }
         }
-        for id in made_timers_of(tid) {
+        for id in proc::made_timers(tid) {
             match kernel.made_timers.get(&id) {
                 Some(value) => {
                     self.memory.write(buffer, value)?;

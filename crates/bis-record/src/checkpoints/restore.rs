@@ -6,7 +6,7 @@ use bis_agent::UNTRACED_SYSCALL;
 use bis_syscalls::own;
 use bis_trace::{
     event::{Backing, Effect, EventKind, MemWrite, Outcome, WayBack},
-    types::{Addr, Registers, Tid},
+    types::{Addr, RED_ZONE, Registers, Tid},
 };
 use bis_tracee::{
     Memory, Resume, Status, Stopped, TraceeError,
@@ -37,9 +37,6 @@ use crate::{
     space::TextRange,
     task::{Handle, InCall, Standing, Task},
 };
-
-/// Below a stack pointer, functions may have this much without moving it (the ABI's red zone), bytes.
-const RED_ZONE: u64 = 128;
 
 /// Bytes for each thread that are put back before what was different is told.
 const RUN: u64 = 16 << 20;

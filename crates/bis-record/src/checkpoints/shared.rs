@@ -9,13 +9,13 @@
 //! Only memory without a name is kept: anonymous, of a memfd, of a System V segment. A file with a name in a
 //! file system is found by others by that, and what files contain is not the process's state.
 
-use std::{fs, io, ops::Range};
+use std::{io, ops::Range};
 
 use bis_trace::{
     event::{Effect, MemWrite, Outcome},
-    types::{Addr, PAGE, PAGE_LEN, Tid},
+    types::{Addr, PAGE, PAGE_LEN, Tid, prot},
 };
-use bis_tracee::{maps::Mapping, pagemap::PageMap, shadow::Shadow};
+use bis_tracee::{maps::Mapping, pagemap::PageMap, proc, shadow::Shadow};
 
 use super::{
     content::pieces,
@@ -34,9 +34,6 @@ use crate::{
     task::InCall,
 };
 
-const PROT_READ: u32 = libc::PROT_READ as u32;
-const PROT_WRITE: u32 = libc::PROT_WRITE as u32;
-
 /// Bytes that are copied, or compared, in one go.
 const PIECE: usize = 1 << 20;
 
@@ -47,12 +44,6 @@ fn has_no_name(mapping: &Mapping) -> bool {
 
 fn is_anonymous(mapping: &Mapping) -> bool {
     mapping.name == b"/dev/zero (deleted)"
-}
-
-/// Is anything swapped out on this machine? Then the kernel says of pages of shared memory that they are not
-/// there although they hold something.
-fn may_be_swapped() -> bool {
-    fs::read_to_string("/proc/swaps").map_or(true, |list| list.lines().count() > 1)
 }
 
 fn lost(source: io::Error) -> RecordError {
@@ -73,7 +64,8 @@ impl KeptShared {
     /// zeros.
     fn present(&self, shadow: &mut Shadow) -> Result<Vec<Range<Addr>>> {
         let (start, len) = (self.range.start, self.len());
-        if may_be_swapped() {
+        // The kernel says of pages of shared memory that are swapped out that they are not there.
+        if proc::may_be_swapped() {
             return Ok(vec![self.range.clone()]);
         }
         let table = self.copy.start + len;
@@ -164,7 +156,7 @@ impl Domain {
         let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return Ok(()) };
         let flags = u64::from((libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_FIXED).cast_unsigned());
         let (addr, len) = (first.range.start, last.range.end - first.range.start);
-        let prot = PROT_READ | PROT_WRITE;
+        let prot = prot::READ | prot::WRITE;
         let mapped = self.call_for(tid, libc::SYS_mmap, [addr.0, len, prot.into(), flags, u64::MAX, 0])?;
         if mapped != addr.0.cast_signed() {
             let what = format!("cannot have its shared memory at {addr:#x} back ({mapped})");
@@ -219,7 +211,7 @@ impl Recorder<'_> {
             }
             let (range, len) = (mapping.start..mapping.end, mapping.len());
             let room = len + (len / PAGE).next_multiple_of(PAGE);
-            let prot = u64::from(PROT_READ | PROT_WRITE);
+            let prot = u64::from(prot::READ | prot::WRITE);
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
             let flags = u64::from(flags.cast_unsigned());
             let args = [0, room, prot, flags, u64::MAX, 0];
@@ -277,9 +269,9 @@ impl Recorder<'_> {
             let shadow = &mut checkpoint.shadow;
             let protect = |shadow: &mut Shadow, prot: u32| {
                 let range = [kept.range.start.0, kept.len(), prot.into(), 0, 0, 0];
-                if kept.prot & PROT_WRITE == 0 { shadow.call(libc::SYS_mprotect, range) } else { Ok(0) }
+                if kept.prot & prot::WRITE == 0 { shadow.call(libc::SYS_mprotect, range) } else { Ok(0) }
             };
-            if protect(shadow, PROT_READ | PROT_WRITE)? != 0 {
+            if protect(shadow, prot::READ | prot::WRITE)? != 0 {
                 // Nothing can be stored through this mapping.
                 continue;
             }

@@ -20,11 +20,11 @@ use crate::{
     task::{Handle, InCall},
 };
 
-/// madvise(2): what decides on the fate of memory in a fork, and what takes it back.
-const DONT_FORK: u64 = 10;
-const DO_FORK: u64 = 11;
-const WIPE_ON_FORK: u64 = 18;
-const KEEP_ON_FORK: u64 = 19;
+/// What decides on the fate of memory in a fork, and what takes it back.
+const DONT_FORK: u64 = libc::MADV_DONTFORK as u64;
+const DO_FORK: u64 = libc::MADV_DOFORK as u64;
+const WIPE_ON_FORK: u64 = libc::MADV_WIPEONFORK as u64;
+const KEEP_ON_FORK: u64 = libc::MADV_KEEPONFORK as u64;
 
 /// The kernel's `stack_t`, in bytes.
 const ALT_STACK_LEN: usize = 24;
@@ -68,35 +68,20 @@ impl Domain {
     fn checkpoint_of(&mut self, tid: Tid, regs: Registers) -> Result<std::result::Result<Checkpoint, i32>> {
         let others: Vec<Tid> = self.tasks.keys().copied().filter(|other| *other != tid).collect();
         for other in &others {
-            self.halt(*other)?;
-            // It may have been stopped in the moment when it came to where it is waited for: the trap is on
-            // its way, and would come in the middle of what is asked of it now.
-            let task = self.task(*other)?;
-            if task.report.is_none() && task.call.is_none() && matches!(task.handle, Handle::Stopped(_)) {
-                self.disarm(*other)?;
-            }
+            self.halt_for_checkpoint(*other)?;
         }
         let Some(buffer) = self.buffer(tid)? else { return Ok(Err(libc::ENOMEM)) };
         let mut tasks = BTreeMap::new();
-        for other in others {
-            match self.keep(other, None, Addr(buffer))? {
-                Some(kept) => tasks.insert(other, kept),
+        for (task, regs) in others.into_iter().map(|other| (other, None)).chain([(tid, Some(regs))]) {
+            match self.keep(task, regs, Addr(buffer))? {
+                Some(kept) => tasks.insert(task, kept),
                 None => return Ok(Err(libc::EAGAIN)),
             };
         }
-        let Some(own) = self.keep(tid, Some(regs), Addr(buffer))? else { return Ok(Err(libc::EAGAIN)) };
-        tasks.insert(tid, own);
         let descriptors = Descriptors::of(tid);
-        self.advise_of_forks(tid, |advice| match advice {
-            DONT_FORK => DO_FORK,
-            WIPE_ON_FORK => KEEP_ON_FORK,
-            other => other,
-        })?;
-        let shadow = with_slot(self, tid, |_, slot| Ok(Shadow::of(slot, &descriptors.others())?));
-        self.advise_of_forks(tid, |advice| advice)?;
-        let mut shadow = match shadow {
+        let mut shadow = match self.whole_shadow(tid, &descriptors)? {
             Ok(shadow) => shadow,
-            Err(error) => return no_room(error).map(Err),
+            Err(error) => return no_room(error.into()).map(Err),
         };
         let Some((shared, files)) = self.recorder().keep_shared(tid, &mut shadow)? else {
             self.end_shadow(tid, shadow)?;
@@ -128,6 +113,30 @@ impl Domain {
             made: at,
             at,
         }))
+    }
+
+    /// Brings a task to where what it has can be kept.
+    fn halt_for_checkpoint(&mut self, tid: Tid) -> Result<()> {
+        self.halt(tid)?;
+        // It may have been stopped in the moment when it came to where it is waited for: the trap is on its
+        // way, and would come in the middle of what is asked of it now.
+        let task = self.task(tid)?;
+        if task.report.is_none() && task.call.is_none() && matches!(task.handle, Handle::Stopped(_)) {
+            self.disarm(tid)?;
+        }
+        Ok(())
+    }
+
+    /// A copy of the process with all of its memory, also what the program wants no child of it to have.
+    fn whole_shadow(&mut self, tid: Tid, descriptors: &Descriptors) -> Result<bis_tracee::Result<Shadow>> {
+        self.advise_of_forks(tid, |advice| match advice {
+            DONT_FORK => DO_FORK,
+            WIPE_ON_FORK => KEEP_ON_FORK,
+            other => other,
+        })?;
+        let shadow = with_slot(self, tid, |_, slot| Ok(Shadow::of(slot, &descriptors.others())));
+        self.advise_of_forks(tid, |advice| advice)?;
+        shadow
     }
 
     /// Brings a task that waits in the kernel to a stop, if it does. What it reports then is handled when its

@@ -15,7 +15,7 @@ use bis_agent::{
 use bis_trace::{
     event::{Backing, Effect, MemWrite, Outcome},
     ours::{self, AreaKind},
-    types::{Addr, Fd, TickKind, Tid},
+    types::{Addr, Fd, TickKind, Tid, prot},
 };
 use bis_tracee::{Stopped, TraceeError, address_limit, area::Area, image, maps::Mapping};
 
@@ -140,7 +140,7 @@ impl Process {
             return Ok(());
         }
         let is_ours = |addr: Addr| (AGENT_BASE..hooks::AREA_BASE).contains(&addr.0);
-        for mapping in mappings.iter().filter(|m| m.prot & 4 != 0 && !is_ours(m.start)) {
+        for mapping in mappings.iter().filter(|m| m.prot & prot::EXEC != 0 && !is_ours(m.start)) {
             // The vdso is overwritten; the old page of system calls has nothing else, and the kernel makes
             // those.
             if [&b"[vdso]"[..], b"[vsyscall]"].contains(&&mapping.name[..]) {

@@ -24,16 +24,13 @@
 use bis_agent::hooks::{AREA_BASE, AREA_LEN, TEXT_BASE, state};
 use bis_trace::{
     event::{Backing, Effect, Event, EventKind},
-    types::{Addr, DomainId},
+    types::{Addr, DomainId, prot},
 };
 
 use crate::{
     hooks::Hooks,
     space::{AddressSpace, Clock},
 };
-
-const EXEC: u32 = 4;
-const WRITE: u32 = 2;
 
 /// Does this event leave executable memory of which nothing is known, where the clock is open until now?
 pub fn loses_text(event: &Event, space: &AddressSpace) -> bool {
@@ -48,7 +45,8 @@ pub fn loses_text(event: &Event, space: &AddressSpace) -> bool {
         Effect::Map { addr, .. } if ours(*addr) => false,
         Effect::Map { addr, len, prot, backing } => {
             let private = matches!(backing, Backing::File { .. });
-            prot & EXEC != 0 && (!private || prot & WRITE != 0 || !patches.shows(*addr, addr + len))
+            prot & prot::EXEC != 0
+                && (!private || prot & prot::WRITE != 0 || !patches.shows(*addr, addr + len))
         }
         Effect::Protect { addr, len, prot } if patches.is_guard(*addr, *len, *prot) => false,
         Effect::Protect { addr, len, .. }
@@ -57,8 +55,9 @@ pub fn loses_text(event: &Event, space: &AddressSpace) -> bool {
             true
         }
         Effect::Protect { addr, len, prot } => {
-            let changes = prot & WRITE != 0 && touches_vdso(*addr, addr.saturating_add(*len));
-            changes || prot & EXEC != 0 && (prot & WRITE != 0 || !patches.shows(*addr, addr + len))
+            let changes = prot & prot::WRITE != 0 && touches_vdso(*addr, addr.saturating_add(*len));
+            changes
+                || prot & prot::EXEC != 0 && (prot & prot::WRITE != 0 || !patches.shows(*addr, addr + len))
         }
         // DONTFORK, DOFORK, KEEPONFORK
         Effect::Advise { advice: 10 | 11 | 19, .. } => false,
@@ -119,13 +118,16 @@ mod tests {
     fn memory_that_can_be_executed_and_is_no_known_text_loses_the_clock_once() {
         let mut space = AddressSpace::fresh(Addr(0), &[]);
         let file = || Backing::File { file: FileId(1), offset: 0 };
-        assert!(!loses(map(WRITE, Backing::Anonymous), &space));
-        assert!(loses(map(EXEC, Backing::Anonymous), &space));
-        assert!(loses(map(EXEC, file()), &space), "nobody has looked at what the file has there");
+        assert!(!loses(map(prot::WRITE, Backing::Anonymous), &space));
+        assert!(loses(map(prot::EXEC, Backing::Anonymous), &space));
+        assert!(loses(map(prot::EXEC, file()), &space), "nobody has looked at what the file has there");
         let protect = |addr, prot| Effect::Protect { addr, len: PAGE, prot };
-        assert!(loses(protect(Addr(TEXT), EXEC), &space) && !loses(protect(Addr(TEXT), WRITE), &space));
+        assert!(
+            loses(protect(Addr(TEXT), prot::EXEC), &space)
+                && !loses(protect(Addr(TEXT), prot::WRITE), &space)
+        );
         space.clock_mut().closed = true;
-        assert!(!loses(map(EXEC, Backing::Anonymous), &space));
+        assert!(!loses(map(prot::EXEC, Backing::Anonymous), &space));
     }
 
     #[test]
@@ -134,7 +136,7 @@ mod tests {
         space.patches_mut().guards.insert(Addr(TEXT));
         let protect = |len, prot| Effect::Protect { addr: Addr(TEXT), len, prot };
         assert!(!loses(protect(PAGE, GUARDED), &space));
-        assert!(loses(protect(PAGE, WRITE), &space) && loses(protect(2 * PAGE, GUARDED), &space));
+        assert!(loses(protect(PAGE, prot::WRITE), &space) && loses(protect(2 * PAGE, GUARDED), &space));
     }
 
     #[test]
@@ -144,7 +146,10 @@ mod tests {
         let advise = |advice| Effect::Advise { addr: Addr(TEXT + PAGE), len: PAGE, advice };
         assert!(loses(advise(4), &space), "MADV_DONTNEED");
         assert!(!loses(advise(10), &space), "MADV_DONTFORK");
-        assert!(loses(Effect::Protect { addr: Addr(TEXT + PAGE), len: PAGE, prot: WRITE }, &space));
-        assert!(!loses(Effect::Protect { addr: Addr(TEXT + 2 * PAGE), len: PAGE, prot: WRITE }, &space));
+        assert!(loses(Effect::Protect { addr: Addr(TEXT + PAGE), len: PAGE, prot: prot::WRITE }, &space));
+        assert!(!loses(
+            Effect::Protect { addr: Addr(TEXT + 2 * PAGE), len: PAGE, prot: prot::WRITE },
+            &space
+        ));
     }
 }

@@ -7,7 +7,7 @@ use bis_rewrite::{Learned, SiteKind, clock_fault};
 use bis_trace::{
     event::{Insn, MemWrite, Outcome},
     ours::Fault,
-    types::{Addr, Tid},
+    types::{Addr, Tid, prot},
 };
 use bis_tracee::{cpu, vdso::Vdso};
 
@@ -17,8 +17,6 @@ use crate::{
     process::Process,
     space::{Patches, TextRange, clock_insn},
 };
-
-const WRITE: u32 = 2;
 
 impl Process {
     /// The program wants `rdtsc` to be a fault, in one of its tasks.
@@ -112,7 +110,7 @@ impl Process {
 
     /// Executable memory that a fresh image has: the program's, other than the vdso.
     pub(super) fn watch_image(&mut self, mapping: &bis_tracee::maps::Mapping, file: Option<&File>) {
-        if mapping.prot & WRITE != 0 || file.is_none() {
+        if mapping.prot & prot::WRITE != 0 || file.is_none() {
             self.close_clock("the image has executable memory that is no file's");
         }
     }

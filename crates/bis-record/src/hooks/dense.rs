@@ -37,7 +37,7 @@ use bis_syscalls::Call;
 use bis_trace::{
     event::{Backing, Effect, EventKind, MemWrite, Outcome},
     ours,
-    types::{Addr, Fd, Registers, Tid},
+    types::{Addr, Fd, Registers, Tid, prot},
 };
 use bis_tracee::{
     Memory, Stopped, address_limit,
@@ -48,11 +48,12 @@ use bis_tracee::{
 
 use crate::{
     Counting,
+    calls::args::{CLONE_VFORK, CLONE_VM, clone_flags},
     crew::with_slot,
     error::Result,
     events::Recorder,
     process::Process,
-    space::{Pool, READ_EXEC, TextRange, chunks, line_of, shown_text},
+    space::{Pool, TextRange, chunks, line_of, shown_text},
 };
 
 /// How long a task has been alone before its text stops to count, and how often that may happen in one
@@ -62,14 +63,7 @@ const RETURNS_MAX: u32 = 8;
 
 /// Does this call make a second task in the same address space, which runs beside its maker?
 fn makes_thread(call: &Call, memory: &bis_tracee::Memory) -> bool {
-    const CLONE_VM: u64 = libc::CLONE_VM as u64;
-    const CLONE_VFORK: u64 = libc::CLONE_VFORK as u64;
-    let flags = match call.nr.cast_signed() {
-        libc::SYS_clone => call.args[0],
-        libc::SYS_clone3 => memory.read_u64(Addr(call.args[0])).unwrap_or(0),
-        _ => 0,
-    };
-    flags & (CLONE_VM | CLONE_VFORK) == CLONE_VM
+    clone_flags(call, memory) & (CLONE_VM | CLONE_VFORK) == CLONE_VM
 }
 
 impl Recorder<'_> {
@@ -180,7 +174,7 @@ impl Process {
             with_slot(self, tid, |_, slot| Ok(map_pieces(slot, &memory, (&source, path), &pieces)?))?;
         if is_mapped {
             let backing = Backing::File { file: kept, offset };
-            outcome.effects.push(Effect::Map { addr, len, prot: READ_EXEC, backing });
+            outcome.effects.push(Effect::Map { addr, len, prot: prot::READ_EXEC, backing });
             self.space.patches_mut().forget_patches(range.start, range.end);
             self.space.patches_mut().dense.forget(range.start, range.end);
         }
@@ -220,7 +214,7 @@ impl Process {
         }
         for (addr, len, offset, _) in pieces {
             let backing = Backing::File { file: pool.file.kept.0, offset };
-            outcome.effects.push(Effect::Map { addr, len, prot: READ_EXEC, backing });
+            outcome.effects.push(Effect::Map { addr, len, prot: prot::READ_EXEC, backing });
         }
         if is_new {
             let (addr, len, bias) = (pool.start, pool.end - pool.start, pool.bias);
@@ -326,7 +320,7 @@ pub(super) fn map_pieces(
     let map = |(addr, len, offset, must_be_free): &(Addr, u64, u64, bool)| {
         let fixed = if *must_be_free { libc::MAP_FIXED_NOREPLACE } else { libc::MAP_FIXED };
         let flags = u64::from((libc::MAP_PRIVATE | fixed).cast_unsigned());
-        let args = [addr.0, *len, READ_EXEC.into(), flags, fd.arg(), *offset];
+        let args = [addr.0, *len, prot::READ_EXEC.into(), flags, fd.arg(), *offset];
         Planned { nr: libc::SYS_mmap, args, returns: addr.0 }
     };
     let close = Planned { nr: libc::SYS_close, args: [fd.arg(), 0, 0, 0, 0, 0], returns: 0 };

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use bis_trace::{
     event::{Effect, EventKind, Outcome, SignalEvent, SignalPoint},
     ours::Guard,
-    types::{Addr, PAGE, Registers, Tid},
+    types::{Addr, PAGE, Registers, Tid, prot},
 };
 use bis_tracee::{maps, remote::Remote, siginfo::SigInfo};
 
@@ -22,7 +22,7 @@ use crate::{
     error::Result,
     events::Recorder,
     process::Process,
-    space::{GUARDED, READ_EXEC, TextRange},
+    space::{GUARDED, TextRange},
 };
 
 /// A text with more such pages than this closes its domain.
@@ -45,9 +45,9 @@ impl Recorder<'_> {
         }
         self.close_clock("text is executed in which there may be an rdtsc");
         self.drain(tid)?;
-        self.protect(tid, page, READ_EXEC)?;
+        self.protect(tid, page, prot::READ_EXEC)?;
         self.space.patches_mut().guards.remove(&page);
-        let effects = vec![Effect::Protect { addr: page, len: PAGE, prot: READ_EXEC }];
+        let effects = vec![Effect::Protect { addr: page, len: PAGE, prot: prot::READ_EXEC }];
         let handler = Some(Outcome { regs: *before, effects, ..Outcome::default() });
         let (siginfo, point) = (info.0.to_vec(), SignalPoint::Fault);
         let event = SignalEvent { signal: info.signal(), siginfo, point, before: *before, handler };
@@ -76,7 +76,7 @@ impl Process {
         let mappings = maps::read(tid)?;
         let is_text = |page: &Addr| {
             let within = range.start <= *page && page + PAGE <= range.end.next_multiple_of(PAGE);
-            within && mappings.iter().any(|m| (m.start..m.end).contains(page) && m.prot == READ_EXEC)
+            within && mappings.iter().any(|m| (m.start..m.end).contains(page) && m.prot == prot::READ_EXEC)
         };
         if pages.len() > GUARDS_MAX || !pages.iter().all(is_text) {
             return Ok(false);
@@ -84,7 +84,7 @@ impl Process {
         for page in pages {
             self.protect(tid, page, GUARDED)?;
             outcome.effects.push(Effect::Protect { addr: page, len: PAGE, prot: GUARDED });
-            outcome.ours().guards.push(Guard { page, prot: READ_EXEC });
+            outcome.ours().guards.push(Guard { page, prot: prot::READ_EXEC });
             self.space.patches_mut().guards.insert(page);
         }
         Ok(true)

@@ -16,7 +16,7 @@ use bis_rewrite::{Hook, Run, SiteKind, Trampoline, clock_fault, trampoline};
 use bis_trace::{
     event::{Backing, Effect, MemWrite, Outcome},
     ours::{self, AreaKind},
-    types::{Addr, FileId, PAGE, TRAP_FLAG, Tid},
+    types::{Addr, FileId, PAGE, TRAP_FLAG, Tid, prot},
 };
 use bis_tracee::{Stopped, address_limit, bulk::Bulk, maps, memory::Memory, remote::Remote, vdso::Vdso};
 
@@ -25,7 +25,7 @@ use crate::{
     crew::{Crew, with_slot},
     error::Result,
     process::Process,
-    space::{ARENA_LEN, AddressSpace, Arena, Patch, Patches, READ_EXEC, TextRange},
+    space::{ARENA_LEN, AddressSpace, Arena, Patch, Patches, TextRange},
     task::Handle,
 };
 
@@ -222,7 +222,7 @@ impl Process {
         if self.space.patches().dense.is_on {
             self.map_dense(tid, &range, outcome)?;
         }
-        let is_plain = prot == READ_EXEC;
+        let is_plain = prot == prot::READ_EXEC;
         self.patch_known(tid, &range, is_plain.then_some(name), outcome)
     }
 
@@ -429,7 +429,7 @@ impl Process {
         // A few neighbours of each: other arenas may be there.
         let candidates = candidates.flat_map(|at| (0..8).map(move |n| at + n * ARENA_LEN));
         let candidates = candidates.filter(|at| Arena::new(*at).reaches(addr));
-        let prot = READ_EXEC;
+        let prot = prot::READ_EXEC;
         let Some(start) = with_slot(self, tid, |_, slot| Ok(map_first(slot, candidates, prot)?))? else {
             return Ok(None);
         };

@@ -6,7 +6,7 @@
 //! is missing is only slower. What a program's begin has mapped, or a call of its own, is added there, if it
 //! is plain.
 
-use bis_trace::types::Addr;
+use bis_trace::types::{Addr, prot};
 use std::{ops::Range, slice};
 
 use bis_agent::hooks::{Change, MAP_PLAIN, entries, state};
@@ -15,7 +15,6 @@ use bis_tracee::area::Area;
 
 use crate::space::{AddressSpace, without};
 
-const EXEC: u32 = libc::PROT_EXEC.cast_unsigned();
 const MAP_PRIVATE: u64 = libc::MAP_PRIVATE.cast_unsigned() as u64;
 
 /// What an mmap of the program's own may ask for so that its mapping can be plain: what the hooks' may, and
@@ -103,7 +102,7 @@ pub fn follow(area: &Area, event: &Event, space: &AddressSpace) {
         changed(effect).iter().for_each(|range| cut(&mut ranges, range));
         if let Effect::Map { addr, len, prot, backing } = effect
             && own
-            && prot & EXEC == 0
+            && prot & prot::EXEC == 0
             && is_plain(backing, event)
         {
             let end = addr.saturating_add(*len).page_ceil();

@@ -19,7 +19,7 @@ use bis_trace::{
     codec,
     event::{Backing, Effect, MemWrite, Outcome},
     ours,
-    types::{Addr, PAGE, Tid},
+    types::{Addr, PAGE, Tid, prot},
 };
 use bis_tracee::maps;
 
@@ -29,9 +29,7 @@ use crate::{
     error::Result,
     process::Process,
     session::Session,
-    space::{
-        AddressSpace, KnownSet, PatchSet, Patched, PatchedFile, READ_EXEC, SetKey, ShownText, TextRange,
-    },
+    space::{AddressSpace, KnownSet, PatchSet, Patched, PatchedFile, SetKey, ShownText, TextRange},
 };
 
 /// A text of which fewer places are known is written to.
@@ -197,7 +195,7 @@ impl Process {
         }
         for (addr, len, offset, _) in pieces {
             let backing = Backing::File { file: kept.kept, offset };
-            outcome.effects.push(Effect::Map { addr, len, prot: READ_EXEC, backing });
+            outcome.effects.push(Effect::Map { addr, len, prot: prot::READ_EXEC, backing });
         }
         outcome.ours().patched.push(ours::PatchedText {
             addr: range.start,

@@ -17,7 +17,7 @@
 //! Replay needs no more than for any pause, and less than for most: the task comes to the place for the first
 //! time since its last event, so the first stop is the right one.
 
-use bis_trace::types::{Addr, PAGE_LEN};
+use bis_trace::types::{Addr, PAGE_LEN, prot};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -206,9 +206,8 @@ impl Process {
 
 /// Code of the program, not ours.
 fn is_text(mapping: &Mapping) -> bool {
-    const PROT_EXEC: u32 = libc::PROT_EXEC.cast_unsigned();
     // vdso and vsyscall are above all files; nothing there concerns others.
-    mapping.prot & PROT_EXEC != 0 && !OURS.contains(&mapping.start.0) && !mapping.name.starts_with(b"[v")
+    mapping.prot & prot::EXEC != 0 && !OURS.contains(&mapping.start.0) && !mapping.name.starts_with(b"[v")
 }
 
 /// Does a call end in front of this address, so that it may be where a function returns to?

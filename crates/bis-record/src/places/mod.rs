@@ -15,6 +15,5 @@ mod ticks;
 mod turn;
 pub mod written;
 
-pub use nearby::RED_ZONE;
 pub use reasons::PASSED_OVER_MAX;
 pub use steps::Step;

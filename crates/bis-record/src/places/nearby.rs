@@ -9,7 +9,7 @@ use std::{
 use bis_agent::OURS;
 use bis_trace::{
     event::MemWrite,
-    types::{Addr, Registers},
+    types::{Addr, RED_ZONE, Registers},
 };
 use bis_tracee::{Memory, place};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
@@ -28,10 +28,6 @@ const SPAN_MAX: u64 = 32;
 
 /// Ranges that are looked at because something else points to them.
 const SECOND_MAX: usize = 200;
-
-/// What lies below the stack pointer is the program's own only this far, bytes (the red zone of the ABI): no
-/// signal's frame is written there.
-pub const RED_ZONE: u64 = 128;
 
 /// What the memory around a place holds: the top of the stack, what registers point to, what the next
 /// instructions will use, and what all these point to in turn. Two passes of a loop that differ in nothing of

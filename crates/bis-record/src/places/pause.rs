@@ -25,7 +25,7 @@ use bis_tracee::{
     maps::{self, Mapping},
     pagemap::{Page, PageMap},
     place,
-    siginfo::SigInfo,
+    siginfo::{self, SigInfo},
     task, xsave,
 };
 use iced_x86::{Decoder, DecoderOptions, OpKind};
@@ -237,7 +237,7 @@ impl Domain {
     /// Is there still a reason to stop this task, which has stopped?
     pub fn is_to_stop(&mut self, tid: Tid) -> Result<bool> {
         let mask = self.stopped(tid)?.sigmask()?;
-        let is_open = |info: &SigInfo| mask & (1 << (u32::from(info.signal().0).clamp(1, 64) - 1)) == 0;
+        let is_open = |info: &SigInfo| mask & siginfo::bit(info.signal()) == 0;
         // A signal that is blocked now (the handler of the one before runs) is no reason.
         let by_signal = self.is_awaited_by_signal(tid) && self.task(tid)?.stash.iter().any(is_open);
         Ok(by_signal || self.is_awaited_by_others(tid) || self.is_wanted_by_guide())

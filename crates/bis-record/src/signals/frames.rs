@@ -4,7 +4,7 @@
 
 use bis_trace::{
     event::{EventKind, MemWrite, Outcome, RangeSum, SignalEvent, SignalPoint},
-    types::{Addr, Registers, Signal, Tid},
+    types::{Addr, RED_ZONE, Registers, Signal, Tid, prot},
 };
 use bis_tracee::{
     Memory, Resume, Status,
@@ -13,13 +13,10 @@ use bis_tracee::{
     siginfo::{Disposition, SigInfo},
 };
 
-use crate::{calls::Exit, crew::Crew, domain::Domain, error::Result, places::RED_ZONE};
+use crate::{calls::Exit, crew::Crew, domain::Domain, error::Result};
 
 /// No frame of a signal is larger, bytes: with all that a processor has to save, it has some 12,000.
 const FRAME_MAX: u64 = 1 << 15;
-
-/// PROT_WRITE.
-const WRITE: u32 = 2;
 
 impl Domain {
     /// At the task's signal stop: its handler is called. And before the task executes anything, as the kernel
@@ -153,7 +150,7 @@ fn torn_frame(memory: &Memory, tid: Tid, rsp: Addr) -> Result<Vec<MemWrite>> {
     let top = rsp.saturating_sub(RED_ZONE);
     let mappings = maps::read(tid)?;
     let is_stack = |mapping: &&Mapping| {
-        (mapping.start..mapping.end).contains(&top) && mapping.prot & WRITE != 0 && !mapping.shared
+        (mapping.start..mapping.end).contains(&top) && mapping.prot & prot::WRITE != 0 && !mapping.shared
     };
     let Some(stack) = mappings.iter().find(is_stack) else { return Ok(Vec::new()) };
     let start = stack.start.max(top.saturating_sub(FRAME_MAX));

@@ -11,14 +11,11 @@ use std::{
 };
 
 use bis_rewrite::{DenseMap, Place, SiteKind, clock_fault};
-use bis_trace::types::{Addr, PAGE_LEN};
+use bis_trace::types::{Addr, PAGE_LEN, prot};
 use bis_tracee::maps::Mapping;
 
 use super::patches::{ARENA_LEN, GUARDED, TextRange};
 use crate::hooks::texts::{DenseFile, TextFile};
-
-/// How text is mapped.
-pub const READ_EXEC: u32 = 5;
 
 /// Trampolines of a dense text, where they are mapped.
 #[derive(Clone, Debug)]
@@ -199,16 +196,16 @@ pub fn shown_text(mappings: &[Mapping], text: Range<Addr>, guards: &BTreeSet<Add
     };
     let mut whole: Option<Mapping> = None;
     for piece in mappings.iter().filter(|m| m.start < end && text.start < m.end) {
-        if piece.shared || piece.inode == 0 || piece.prot != READ_EXEC && !is_guarded(piece) {
+        if piece.shared || piece.inode == 0 || piece.prot != prot::READ_EXEC && !is_guarded(piece) {
             return None;
         }
         // A guard may have become one with what is beside the text.
         let mut piece = piece.clone();
-        if piece.prot != READ_EXEC {
+        if piece.prot != prot::READ_EXEC {
             let from = piece.start.max(text.start.page_floor());
             piece.offset += from - piece.start;
             (piece.start, piece.end) = (from, piece.end.min(end));
-            piece.prot = READ_EXEC;
+            piece.prot = prot::READ_EXEC;
         }
         whole = Some(match whole {
             None => piece,
@@ -241,16 +238,16 @@ mod tests {
 
     #[test]
     fn guards_are_part_of_a_text() {
-        let (text, whole) = (Addr::range(0x4000..0x9000), mapping(0x4000, 0x9000, READ_EXEC));
+        let (text, whole) = (Addr::range(0x4000..0x9000), mapping(0x4000, 0x9000, prot::READ_EXEC));
         let shown = |mappings: &[Mapping], guards: &[u64]| {
             shown_text(mappings, text.clone(), &guards.iter().copied().map(Addr).collect())
         };
         assert_eq!(shown(std::slice::from_ref(&whole), &[]), Some(whole.clone()));
         // In the middle, at the begin, and at the end, where it has become one with data behind it.
-        let middle = [mapping(0x4000, 0x6000, READ_EXEC), mapping(0x6000, 0x7000, GUARDED)];
-        let middle = [&middle[..], &[mapping(0x7000, 0x9000, READ_EXEC)]].concat();
+        let middle = [mapping(0x4000, 0x6000, prot::READ_EXEC), mapping(0x6000, 0x7000, GUARDED)];
+        let middle = [&middle[..], &[mapping(0x7000, 0x9000, prot::READ_EXEC)]].concat();
         assert_eq!(shown(&middle, &[0x6000]), Some(whole.clone()));
-        let ends = [mapping(0x2000, 0x5000, GUARDED), mapping(0x5000, 0x7000, READ_EXEC)];
+        let ends = [mapping(0x2000, 0x5000, GUARDED), mapping(0x5000, 0x7000, prot::READ_EXEC)];
         let ends = [&ends[..], &[mapping(0x7000, 0xc000, GUARDED)]].concat();
         assert_eq!(shown(&ends, &[0x4000, 0x7000, 0x8000]), Some(whole));
         // What nobody guards was protected by the program; a hole, another file, and memory of others are
@@ -261,7 +258,7 @@ mod tests {
         assert_eq!(shown(&[middle[0].clone(), middle[2].clone()], &[0x6000]), None);
         let other = Mapping { inode: 8, ..middle[2].clone() };
         assert_eq!(shown(&[middle[0].clone(), middle[1].clone(), other], &[0x6000]), None);
-        let shared = Mapping { shared: true, ..mapping(0x4000, 0x9000, READ_EXEC) };
+        let shared = Mapping { shared: true, ..mapping(0x4000, 0x9000, prot::READ_EXEC) };
         assert_eq!(shown(&[shared], &[]), None);
         assert_eq!(shown(&[], &[]), None);
     }

@@ -29,7 +29,7 @@ use bis_trace::{
 
 pub use clock::Clock;
 pub use content::{content, content_within, own_pages};
-pub use dense_texts::{Originals, Pool, READ_EXEC, chunks, line_of, shown_text};
+pub use dense_texts::{Originals, Pool, chunks, line_of, shown_text};
 pub use mapped::{Key, key_of_mapping, open_mapped, stack_floor, stack_limit};
 pub use patched_texts::{KnownSet, KnownSets, PatchSet, Patched, PatchedFile, SetKey, ShownText};
 pub use patches::{ARENA_LEN, Arena, GUARDED, MadePatches, Patch, Patches, TextRange, clock_insn};

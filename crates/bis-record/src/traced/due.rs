@@ -8,7 +8,7 @@ use super::{
     heard::CHLD,
     hold::{EVENT_STOP, SYSGOOD, status_of},
 };
-use crate::{calls::fork::CLONE_VFORK, crew::Crew, domain::Domain, error::Result, task::InCall};
+use crate::{calls::args::CLONE_VFORK, crew::Crew, domain::Domain, error::Result, task::InCall};
 
 pub const EVENT_VFORK_DONE: i32 = 5;
 const CLONE_UNTRACED: u64 = libc::CLONE_UNTRACED as u64;

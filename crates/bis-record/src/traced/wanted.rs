@@ -53,8 +53,7 @@ impl Wait {
 
 /// The process group of a process.
 fn group_of(pid: Tid) -> Option<i32> {
-    let stat = proc::read_text(proc::path(pid, "stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(2)?.parse().ok()
+    proc::Stat::of(pid).ok()?.group()
 }
 
 impl Crew {

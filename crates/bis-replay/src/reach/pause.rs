@@ -58,6 +58,15 @@ enum Looked {
     Passed(Registers),
 }
 
+/// What a report says of a pause that was looked for in vain. `passed`: how often the task was at its place in
+/// another state.
+fn expected_pause(pause: &Pause, passed: u64) -> String {
+    format!(
+        "a pause in the middle of computation at {:#x}, where it was {passed} times with other memory or registers",
+        pause.regs.rip
+    )
+}
+
 impl Replica<'_> {
     /// Lets the task run to where it was interrupted in the middle of its computation: the first place with
     /// the state that was recorded, after all hooked calls of its log.
@@ -85,19 +94,8 @@ impl Replica<'_> {
             return self.go_unsought(task, who, pause, host, limit);
         }
         if limit.gives_up {
-            let place = Place { found: Found::Interrupted, regs: task.regs()? };
-            if let Some(seek) = slot.take() {
-                seek.end(task, &self.space.memory, &place, &mut self.traps)?;
-            }
-            let expected = format!(
-                "a pause in the middle of computation at {:#x}, where it was {passed} times with other memory or \
-                 registers",
-                pause.regs.rip
-            );
-            let found = format!("a computation that goes on and on, now at {:#x}", place.regs.rip);
-            let mut mismatch = Mismatch::new(expected, found, place.regs);
-            mismatch.registers = compare(&pause.regs, &place.regs, Leave::OrigRax);
-            return Err(self.diverged(task, who, mismatch));
+            let expected = expected_pause(pause, *passed);
+            return Err(self.given_up(task, who, pause, expected, slot.take())?);
         }
         // Nobody who looks for the pause has counts at its place; they would hide it. Others, whose text is
         // behind it, were promised that they stay.
@@ -152,11 +150,7 @@ impl Replica<'_> {
             Sought::Missed(place) => {
                 seek.end(task, &self.space.memory, &place, &mut self.traps)?;
                 let differed = wanted.differed.map_or(String::new(), |what| format!(" (at last: {what})"));
-                let expected = format!(
-                    "a pause in the middle of computation at {:#x}, where it was {} times with other memory or \
-                     registers{differed}",
-                    pause.regs.rip, wanted.passed
-                );
+                let expected = expected_pause(pause, *wanted.passed) + &differed;
                 Err(self.elsewhere(task, who, expected, &place, &pause.regs, Leave::OrigRax))
             }
             Sought::Stopped(stop) => {
@@ -165,6 +159,25 @@ impl Replica<'_> {
                 Ok(Reach::Stopped(stop))
             }
         }
+    }
+
+    /// Nobody wants to look for the pause any longer: what there is to say of that.
+    fn given_up(
+        &mut self,
+        task: &mut Task,
+        who: Who,
+        pause: &Pause,
+        expected: String,
+        seek: Option<Seek>,
+    ) -> Result<Halt, Halt> {
+        let place = Place { found: Found::Interrupted, regs: task.regs()? };
+        if let Some(seek) = seek {
+            seek.end(task, &self.space.memory, &place, &mut self.traps)?;
+        }
+        let found = format!("a computation that goes on and on, now at {:#x}", place.regs.rip);
+        let mut mismatch = Mismatch::new(expected, found, place.regs);
+        mismatch.registers = compare(&pause.regs, &place.regs, Leave::OrigRax);
+        Ok(self.diverged(task, who, mismatch))
     }
 
     /// Lets the task go on to a stop of its driver's, which comes before the pause.

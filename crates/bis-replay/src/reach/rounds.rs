@@ -102,10 +102,11 @@ impl Replica<'_> {
     ) -> Result<Place, Halt> {
         let (place, behind, regs) = (rounds.at, rounds.behind, task.regs()?);
         let most = rounds.most;
-        task.set_regs(&Registers { rcx: most, ..regs })?;
         let memory = &self.space.memory;
         self.traps.lift(memory, place)?;
         self.traps.set_moment(memory, &[behind])?;
+        // Last: where something fails, the program's own count is still in there.
+        task.set_regs(&Registers { rcx: most, ..regs })?;
         let run = Run { interrupt: limit.interrupt, step: false, hooks: self.space.hooks };
         let stopped = task.run(memory, &mut self.traps, run);
         self.traps.set_moment(memory, &[])?;

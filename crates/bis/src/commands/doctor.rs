@@ -115,9 +115,8 @@ fn yama() -> Check {
 }
 
 fn seccomp() -> Check {
-    let status = read("/proc/self/status").unwrap_or_default();
-    let mode = status.lines().find_map(|line| line.strip_prefix("Seccomp:")).map(str::trim);
-    match mode {
+    let status = proc::Fields::of_this_thread();
+    match status.as_ref().and_then(|status| status.text("Seccomp")) {
         None => Check::bad("seccomp", "not in this kernel", "use a kernel with CONFIG_SECCOMP_FILTER"),
         Some("0") => Check::good("seccomp", "no filter is over us"),
         Some(_) => Check::good(

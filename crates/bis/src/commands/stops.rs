@@ -12,7 +12,7 @@ use bis_syscalls::{hook, row};
 use bis_trace::{
     Trace,
     event::{Backing, Effect, Event, EventKind, Outcome, PausePlace, SignalPoint},
-    types::{DomainId, Tid},
+    types::{DomainId, Tid, prot},
 };
 use serde_json::{Value, json};
 
@@ -21,7 +21,6 @@ use crate::{failure::Result, human, output::Table};
 
 /// Bytes of the memory in which trampolines lie, as the recorder maps it.
 const ARENA_LEN: u64 = 0x1_0000;
-const PROT_READ_EXEC: u32 = 5;
 
 /// Why calls of one kind were traced, and how many were not.
 #[derive(Clone, Copy, Default)]
@@ -86,7 +85,7 @@ impl Stops {
 
     fn learn(&mut self, outcome: &Outcome) {
         for effect in &outcome.effects {
-            if let Effect::Map { addr, len: ARENA_LEN, prot: PROT_READ_EXEC, backing: Backing::Anonymous } =
+            if let Effect::Map { addr, len: ARENA_LEN, prot: prot::READ_EXEC, backing: Backing::Anonymous } =
                 effect
             {
                 self.arenas.insert(addr.0);

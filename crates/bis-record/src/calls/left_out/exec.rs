@@ -183,22 +183,15 @@ impl Crew {
             mask(slot, u64::MAX)?;
             let outside = outside(file);
             let started = outside::start(&outside);
-            let mut remote = Remote::new(slot)?;
-            match &started {
+            let told = match &started {
                 // The stand-in gets it.
-                Ok(()) => {
-                    remote.call(libc::SYS_fcntl, [channel.arg(), libc::F_SETFD as u64, 0, 0, 0, 0])?;
-                }
-                Err(_) => {
-                    for fd in [image, channel] {
-                        remote.call(libc::SYS_close, [fd.arg(), 0, 0, 0, 0, 0])?;
-                    }
-                }
-            }
-            remote.finish()?;
-            if started.is_err() {
+                Ok(()) => keep_open(slot, channel),
+                Err(_) => close_all(slot, &[image, channel]),
+            };
+            if started.is_err() || told.is_err() {
                 mask(slot, outside.blocked)?;
             }
+            told?;
             Ok(started.map(|()| (image, channel, outside.blocked)))
         })
     }
@@ -263,10 +256,10 @@ impl Crew {
     /// The exec of the stand-in has failed, and the program outside is killed.
     fn leave_no_stand_in(&mut self, tid: Tid) -> Result<()> {
         let Some(stand_in) = self.task(tid)?.stand_in.take() else { return Ok(()) };
-        for fd in [stand_in.image, stand_in.channel] {
-            self.call_for(tid, libc::SYS_close, [fd.arg(), 0, 0, 0, 0, 0])?;
-        }
-        Ok(self.stopped(tid)?.set_sigmask(stand_in.blocked)?)
+        let fds = [stand_in.image, stand_in.channel];
+        let closed = with_slot(self, tid, |_, slot| close_all(slot, &fds));
+        self.stopped(tid)?.set_sigmask(stand_in.blocked)?;
+        closed
     }
 
     /// The exec becomes one of the stand-in, with the same arguments and variables.
@@ -298,6 +291,21 @@ fn named(tid: Tid, found: &Path) -> PathBuf {
         }
     }
     fs::canonicalize(found).unwrap_or_else(|_| found.to_owned())
+}
+
+/// An exec leaves this descriptor open from now on.
+fn keep_open(slot: &mut Option<Stopped>, fd: Fd) -> Result<()> {
+    let mut remote = Remote::new(slot)?;
+    remote.call(libc::SYS_fcntl, [fd.arg(), libc::F_SETFD as u64, 0, 0, 0, 0])?;
+    Ok(remote.finish()?)
+}
+
+fn close_all(slot: &mut Option<Stopped>, fds: &[Fd]) -> Result<()> {
+    let mut remote = Remote::new(slot)?;
+    for fd in fds {
+        remote.call(libc::SYS_close, [fd.arg(), 0, 0, 0, 0, 0])?;
+    }
+    Ok(remote.finish()?)
 }
 
 /// The descriptors that the stand-in needs, made by the task itself: its program, and one end of a socket,

@@ -29,7 +29,7 @@ use bis_agent::OURS;
 use bis_syscalls::Call;
 use bis_trace::{
     event::{MemWrite, Outcome},
-    types::{Addr, Fd, Tid},
+    types::{Addr, Fd, Tid, prot},
 };
 use bis_tracee::{
     Memory, maps,
@@ -216,7 +216,8 @@ impl Process {
         let first = without(range, &self.ours()).into_iter().next().filter(|part| part.start == at);
         let Some(part) = first else { return Ok(0) };
         let mut outcome = Outcome::default();
-        let is_text = |m: &maps::Mapping| m.prot & 4 != 0 && m.start < part.end && part.start < m.end;
+        let is_text =
+            |m: &maps::Mapping| m.prot & prot::EXEC != 0 && m.start < part.end && part.start < m.end;
         if maps::read(tid)?.iter().any(is_text) {
             // As before an mprotect that lets the program write there.
             self.unpatch(part.start, part.end, &mut outcome)?;
@@ -436,7 +437,7 @@ fn buffers_of(memory: &Memory, call: &Call) -> Vec<(Addr, u64)> {
 fn room_at(tid: Tid, addr: Addr) -> Result<u64> {
     let mut end = addr;
     for mapping in maps::read(tid)? {
-        if mapping.start <= end && end < mapping.end && mapping.prot & 2 != 0 {
+        if mapping.start <= end && end < mapping.end && mapping.prot & prot::WRITE != 0 {
             end = mapping.end;
         }
     }
@@ -445,8 +446,6 @@ fn room_at(tid: Tid, addr: Addr) -> Result<u64> {
 
 /// How much of the process's memory lies in these ranges; none if it is gone.
 fn weigh(number: Tid, ours: &[Range<Addr>]) -> Option<Weight> {
-    const WRITE: u32 = 2;
-    const EXEC: u32 = 4;
     let (mappings, pages) = (maps::read(number).ok()?, PageMap::open(number).ok()?);
     let mut weight = Weight::default();
     for (mapping, range) in mappings.iter().flat_map(|mapping| ours.iter().map(move |range| (mapping, range)))
@@ -457,8 +456,9 @@ fn weigh(number: Tid, ours: &[Range<Addr>]) -> Option<Weight> {
         }
         let bytes = end - start;
         weight.mapped += bytes;
-        weight.data += if mapping.prot & WRITE != 0 && !mapping.shared { bytes } else { 0 };
-        weight.exec += if mapping.prot & EXEC != 0 && mapping.prot & WRITE == 0 { bytes } else { 0 };
+        weight.data += if mapping.prot & prot::WRITE != 0 && !mapping.shared { bytes } else { 0 };
+        weight.exec +=
+            if mapping.prot & prot::EXEC != 0 && mapping.prot & prot::WRITE == 0 { bytes } else { 0 };
         let of_file = |page: Page| page.is_there() && !page.is_own();
         pages.each_run(start, end, Page::is_own, |from, to| weight.own += to - from).ok()?;
         pages.each_run(start, end, of_file, |from, to| weight.shared += to - from).ok()?;
