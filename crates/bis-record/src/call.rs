@@ -13,7 +13,9 @@
 use std::mem;
 
 use bis_agent::hooks::SAFEPOINT_END;
-use bis_syscalls::{Call, Handler, How, Plan, Planned, Row, is_never_restarted, may_block, own, plan, row};
+use bis_syscalls::{
+    Call, Handler, HookWait, Hooked, How, Plan, Planned, Row, is_never_restarted, may_block, own, plan, row,
+};
 use bis_trace::{
     event::SignalPoint,
     types::{Addr, Registers, Signal, Tid},
@@ -142,8 +144,8 @@ impl Domain {
         self.begin_call(tid, &call, row, tried)
     }
 
-    /// Does something come before a call, at whose entry the task stands? Then the call is undone, and it makes
-    /// it anew behind that. `is_narrow`: `call` is what it is taken for.
+    /// Does something come before a call, at whose entry the task stands? Then the call is undone, and made
+    /// anew behind that. `is_narrow`: `call` is what it is taken for.
     fn comes_first(&mut self, tid: Tid, call: &Call, entry: &Registers, is_narrow: bool) -> Result<bool> {
         let vsyscall = is_vsyscall(entry);
         let task = self.task(tid)?;
@@ -310,7 +312,7 @@ impl Domain {
             self.release_tokens()?;
         }
         self.make(tid, blocks)?;
-        if row.name == "sched_yield" {
+        if gives_way(row) {
             self.turns.give_way(tid);
             // Nor does it keep other domains waiting.
             self.gives_up = true;
@@ -440,6 +442,11 @@ fn waits_for_futex(memory: &Memory, call: &Call) -> bool {
     call.nr.cast_signed() == libc::SYS_futex
         && [libc::FUTEX_WAIT, libc::FUTEX_WAIT_BITSET].contains(&command)
         && memory.read_u32(Addr(call.args[0])).is_ok_and(|value| value == call.u32(2))
+}
+
+/// Does a task that makes this call want others to run?
+fn gives_way(row: &Row) -> bool {
+    matches!(row.hooked, Hooked::For(rule, _) if rule.waits == Some(HookWait::Turn))
 }
 
 /// Does this call sleep, for a time from now on or until one that is yet to come? The kernel's timer adds

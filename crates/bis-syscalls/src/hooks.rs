@@ -1,10 +1,9 @@
 //! Which calls the agent's hooks may make without a stop, and what a hook must know of each.
 //!
 //! Most rows say it by themselves: a call that waits for nobody, whose memory its arguments' kinds describe,
-//! and that the recorder need not know of. The lists here are the exceptions in both directions, each with
-//! its reason. A call that is not here is traced.
+//! and that the recorder need not know of. The exceptions in both directions are a column of the row.
 
-use crate::model::{Blocks, Handler, How, Kind, Row, Size};
+use crate::model::{Blocks, How, Kind, Row, Size};
 use crate::plan::Dir;
 
 /// Calls whose memory depends on what is asked, or that can be tried without waiting.
@@ -91,12 +90,10 @@ pub struct HookPiece {
     pub reads: bool,
 }
 
-/// A call that the hooks may make.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Hook {
+/// What a hook must know of a call beside its memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rule {
     pub shape: HookShape,
-    /// At most three.
-    pub pieces: Vec<HookPiece>,
     /// It waits unless its descriptor is ready.
     pub waits: Option<HookWait>,
     /// It writes to the descriptor in its first argument (or where the shape says), so it matters what that
@@ -112,110 +109,100 @@ pub struct Hook {
     pub aligned: bool,
 }
 
-/// Calls that the kinds describe, and that are traced all the same.
-const TRACED: &[&str] = &[
-    // What a relative path means; paths of /proc are looked at.
-    "chdir",
-    "fchdir",
-    "chroot",
-    "pivot_root",
-    // Descriptors come and go without passing through a call that the hooks know.
-    "close_range",
-    "pidfd_getfd",
-    "unshare",
-    "setns",
-    // It says whether the caller stands on that stack, and a hook stands on its own.
-    "sigaltstack",
-    // The recorder learns from them.
-    "setpriority",
-    "setrlimit",
-    "setitimer",
-    "alarm",
-    "sched_setscheduler",
-    "sched_setparam",
-    "sched_setattr",
-    // Rare, and they end the machine or change all of it.
-    "reboot",
-    "kexec_load",
-    "kexec_file_load",
-    "swapon",
-    "swapoff",
-    "mount",
-    "umount2",
-    "init_module",
-    "finit_module",
-    "delete_module",
-    // Memory or descriptors with a life of their own.
-    "userfaultfd",
-    "perf_event_open",
-    "bpf",
-    "memfd_secret",
-    "process_madvise",
-    "process_mrelease",
-];
+impl Rule {
+    pub(crate) const PLAIN: Rule = Rule::of(HookShape::Plain);
 
-/// Calls with a handler of the recorder's that a hook does as well, for descriptors that concern nobody.
-const HANDLED: &[Handler] = &[
-    Handler::Write,
-    Handler::Writev,
-    Handler::Pwrite64,
-    Handler::Pwritev,
-    Handler::Send,
-    Handler::Open,
-    Handler::SigAction,
-    Handler::Ftruncate,
-    Handler::Fallocate,
-    // The recorder asks the kernel where it must know.
-    Handler::SetRobustList,
-    // Of a task that has asked for cores, it is judged, and so traced.
-    Handler::Getcpu,
-];
+    pub(crate) const fn of(shape: HookShape) -> Rule {
+        Rule { shape, waits: None, writes: false, path: None, clears: None, makes: None, aligned: false }
+    }
+
+    pub(crate) const fn waits(self, waits: HookWait) -> Rule {
+        Rule { waits: Some(waits), ..self }
+    }
+
+    pub(crate) const fn writes(self) -> Rule {
+        Rule { writes: true, ..self }
+    }
+
+    pub(crate) const fn path(self, arg: u8) -> Rule {
+        Rule { path: Some(arg), ..self }
+    }
+
+    pub(crate) const fn clears(self, arg: u8) -> Rule {
+        Rule { clears: Some(arg), ..self }
+    }
+
+    pub(crate) const fn makes(self, makes: HookMakes) -> Rule {
+        Rule { makes: Some(makes), ..self }
+    }
+
+    pub(crate) const fn aligned(self) -> Rule {
+        Rule { aligned: true, ..self }
+    }
+}
+
+/// Memory that the kernel may read, too, or of which it leaves parts alone.
+pub(crate) const fn piece(arg: u8, size: Size) -> HookPiece {
+    HookPiece { arg, size, reads: true }
+}
+
+impl HookPiece {
+    /// All of it is written.
+    pub(crate) const fn written(self) -> HookPiece {
+        HookPiece { reads: false, ..self }
+    }
+}
+
+/// What a row says of its hook.
+#[derive(Clone, Copy, Debug)]
+pub enum Hooked {
+    /// Nothing: the rest of the row does. A hook makes a call of which the plan says all, whose memory its
+    /// arguments' kinds describe, and that waits for nobody, or only for its descriptor.
+    ByKinds,
+    /// No hook makes it, although the rest of the row would allow that, for this reason.
+    Not(&'static str),
+    /// A hook makes it. Its memory is what the kinds describe.
+    As(Rule),
+    /// A hook makes it. Its memory is this, or what the shape knows.
+    For(Rule, &'static [HookPiece]),
+}
+
+impl Row {
+    pub(crate) const fn traced(self, why: &'static str) -> Row {
+        Row { hooked: Hooked::Not(why), ..self }
+    }
+
+    pub(crate) const fn hooked(self, rule: Rule) -> Row {
+        Row { hooked: Hooked::As(rule), ..self }
+    }
+
+    pub(crate) const fn hooked_for(self, rule: Rule, pieces: &'static [HookPiece]) -> Row {
+        Row { hooked: Hooked::For(rule, pieces), ..self }
+    }
+}
+
+/// A call that the hooks may make.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Hook {
+    pub rule: Rule,
+    /// At most three.
+    pub pieces: Vec<HookPiece>,
+}
 
 /// What a hook must know of this call; none: it is always traced.
 pub fn hook(row: &Row) -> Option<Hook> {
-    if TRACED.contains(&row.name) {
-        return None;
-    }
-    if let Some(hook) = shaped(row.name) {
-        return Some(hook);
-    }
-    let mut hook = Hook { makes: makes(row.name), ..Hook::default() };
-    match row.name {
-        "epoll_wait" | "epoll_pwait" | "epoll_pwait2" => hook.shape = HookShape::Epoll,
-        "recvfrom" => hook.shape = HookShape::Receive(3),
-        "open" => (hook.shape, hook.path) = (HookShape::Open(1), Some(0)),
-        "openat" => (hook.shape, hook.path) = (HookShape::Open(2), Some(1)),
-        "creat" | "openat2" => return None,
-        "close" => hook.clears = Some(0),
-        "dup2" | "dup3" => hook.clears = Some(1),
-        "sendto" => {
-            (hook.shape, hook.writes, hook.waits) = (HookShape::Send(3), true, Some(HookWait::Output))
-        }
-        "sendmsg" => {
-            (hook.shape, hook.writes, hook.waits) = (HookShape::Send(2), true, Some(HookWait::Output))
-        }
-        "write" | "pwrite64" | "writev" | "pwritev" => {
-            (hook.writes, hook.waits) = (true, Some(HookWait::Output));
-        }
-        "ftruncate" | "fallocate" => hook.writes = true,
-        "connect" => (hook.waits, hook.clears) = (Some(HookWait::Blocking), Some(0)),
-        "rt_sigprocmask" => {}
-        "getrandom" => hook.shape = HookShape::Random,
-        "read" | "pread64" => (hook.waits, hook.aligned) = (Some(HookWait::Input), true),
-        _ => match row.blocks {
-            Blocks::Never => {}
-            Blocks::ByFd => hook.waits = Some(HookWait::Input),
-            _ => return None,
+    let rule = match row.hooked {
+        Hooked::Not(_) => return None,
+        Hooked::For(rule, pieces) => return Some(Hook { rule, pieces: pieces.to_vec() }),
+        Hooked::As(rule) => rule,
+        Hooked::ByKinds if row.how != How::Plain || row.family.is_some() => return None,
+        Hooked::ByKinds => match row.blocks {
+            Blocks::Never => Rule::PLAIN,
+            Blocks::ByFd => Rule::PLAIN.waits(HookWait::Input),
+            Blocks::May | Blocks::ByFdIf(_) | Blocks::If(_) => return None,
         },
-    }
-    match row.how {
-        How::Plain => {}
-        How::Recorder(handler) if HANDLED.contains(&handler) => {}
-        _ => return None,
-    }
-    if row.family.is_some() && !["recvfrom"].contains(&row.name) {
-        return None;
-    }
+    };
+    let mut pieces = Vec::new();
     for (arg, kind) in (0u8..).zip(row.args) {
         let (size, reads) = match kind.kind {
             Kind::Out(size) => (size, false),
@@ -223,71 +210,9 @@ pub fn hook(row: &Row) -> Option<Hook> {
             Kind::Via(Dir::Out | Dir::InOut) | Kind::Always(_) | Kind::Rem(_) => return None,
             _ => continue,
         };
-        hook.pieces.push(HookPiece { arg, size, reads });
+        pieces.push(HookPiece { arg, size, reads });
     }
-    (hook.pieces.len() <= 3).then_some(hook)
-}
-
-/// Calls whose memory a shape knows, or a few words here.
-fn shaped(name: &str) -> Option<Hook> {
-    let piece = |arg, size| HookPiece { arg, size, reads: true };
-    let waits = Some(HookWait::Input);
-    let (shape, pieces) = match name {
-        "fcntl" => (HookShape::Fcntl, vec![]),
-        "ioctl" => (HookShape::Ioctl, vec![]),
-        "futex" => (HookShape::Futex, vec![]),
-        "prctl" => (HookShape::Prctl, vec![]),
-        "mmap" | "munmap" | "mprotect" | "brk" | "madvise" => (HookShape::Memory, vec![]),
-        "select" | "pselect6" => (HookShape::Select, vec![]),
-        "poll" => (HookShape::Poll, vec![piece(0, Size::Arg32(1, 8))]),
-        "ppoll" => (HookShape::Ppoll, vec![piece(0, Size::Arg32(1, 8)), piece(2, Size::Fixed(16))]),
-        "setsockopt" => (HookShape::SockOpt, vec![]),
-        "getsockopt" => (HookShape::SockOpt, vec![piece(3, Size::Deref(4)), piece(4, Size::Fixed(4))]),
-        // What there is to tell is written only if there is a child to tell of.
-        "wait4" => (HookShape::Wait(2), vec![piece(1, Size::Fixed(4)), piece(3, Size::Fixed(144))]),
-        "waitid" => (HookShape::Wait(3), vec![piece(2, Size::Fixed(128)), piece(4, Size::Fixed(144))]),
-        "readv" | "preadv" | "preadv2" => {
-            return Some(Hook { shape: HookShape::Vector, waits, aligned: true, ..Hook::default() });
-        }
-        "getrlimit" => {
-            (HookShape::Rlimit(0), vec![HookPiece { arg: 1, size: Size::Fixed(16), reads: false }])
-        }
-        "prlimit64" => {
-            (HookShape::Rlimit(1), vec![HookPiece { arg: 3, size: Size::Fixed(16), reads: false }])
-        }
-        // Each thread asks for it as it begins.
-        "rseq" => (HookShape::Refused, vec![]),
-        "recvmmsg" => return Some(Hook { shape: HookShape::Messages(3), waits, ..Hook::default() }),
-        "recvmsg" => return Some(Hook { shape: HookShape::Message(2), waits, ..Hook::default() }),
-        "sendmmsg" => {
-            // Of each message's header, the kernel writes the length that was sent.
-            let pieces = vec![piece(1, Size::Arg32(2, 64))];
-            let waits = Some(HookWait::Output);
-            return Some(Hook { shape: HookShape::Send(3), pieces, waits, writes: true, ..Hook::default() });
-        }
-        "sendfile" => {
-            let pieces = vec![piece(2, Size::Fixed(8))];
-            return Some(Hook { pieces, waits: Some(HookWait::Output), writes: true, ..Hook::default() });
-        }
-        "copy_file_range" => {
-            let pieces = vec![piece(1, Size::Fixed(8)), piece(3, Size::Fixed(8))];
-            return Some(Hook { shape: HookShape::Copy, pieces, writes: true, ..Hook::default() });
-        }
-        "sched_yield" => return Some(Hook { waits: Some(HookWait::Turn), ..Hook::default() }),
-        _ => return None,
-    };
-    Some(Hook { shape, pieces, ..Hook::default() })
-}
-
-/// The descriptors that a call makes of which it is known what they are.
-fn makes(name: &str) -> Option<HookMakes> {
-    match name {
-        "socket" | "accept" | "accept4" | "eventfd" | "eventfd2" | "timerfd_create" | "inotify_init"
-        | "inotify_init1" => Some(HookMakes::Harmless),
-        "pipe" | "pipe2" | "socketpair" => Some(HookMakes::Two),
-        "dup" | "dup2" | "dup3" => Some(HookMakes::Copy),
-        _ => None,
-    }
+    (pieces.len() <= 3).then_some(Hook { rule, pieces })
 }
 
 #[cfg(test)]
@@ -430,7 +355,7 @@ mod tests {
         assert_eq!(by_name("newfstatat").unwrap().pieces, [piece(2, Size::Fixed(144), false)]);
         let accept = by_name("accept4").unwrap();
         assert_eq!(accept.pieces, [piece(1, Size::Deref(2), true), piece(2, Size::Fixed(4), true)]);
-        assert_eq!(accept.waits, Some(HookWait::Input));
+        assert_eq!(accept.rule.waits, Some(HookWait::Input));
         assert!(by_name("write").unwrap().pieces.is_empty());
     }
 }

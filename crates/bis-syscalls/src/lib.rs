@@ -33,7 +33,7 @@ use std::sync::LazyLock;
 pub use describe::describe;
 pub use docs::markdown;
 pub use errno::errno_name;
-pub use hooks::{Hook, HookMakes, HookPiece, HookShape, HookWait, hook};
+pub use hooks::{Hook, HookMakes, HookPiece, HookShape, HookWait, Hooked, Rule, hook};
 pub use model::{Arg, Blocks, Call, FileArg, Handler, How, Kind, Names, PlanFn, Row, Size, Start, Target};
 pub use plan::{
     Builder, Count, Dir, Memory, Output, Piece, Plan, Planned, RW_MAX, Slot, Stop, Verdict, When, Written,

@@ -1,6 +1,7 @@
 //! What a row of the table says: the words for a system call's arguments, for whether it can block, and for
 //! who records it. Plain data; how a row becomes a plan is in `plan.rs`, what the rows say in `family/`.
 
+use crate::hooks::Hooked;
 use crate::plan::{Builder, Dir, Verdict};
 
 /// A system call as a task is about to make it.
@@ -48,6 +49,8 @@ pub struct Row {
     /// Does the kernel make it again after a signal that interrupts it and has no handler, or one with
     /// SA_RESTART? Those that it never does are in signal(7).
     pub restarts: bool,
+    /// Whether a hook may make it, and what that must know beside the rest of the row.
+    pub hooked: Hooked,
 }
 
 /// The file whose content or length a call changes: which arguments (0..=5) say which file, and where in it.

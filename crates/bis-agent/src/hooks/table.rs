@@ -25,7 +25,7 @@ fn piece(from: HookPiece) -> Option<Piece> {
 fn row(from: &bis_syscalls::Row) -> Option<Row> {
     let hook = hook(from)?;
     let mut row = Row { flags: flag::HOOKED, ..Row::default() };
-    (row.shape, row.flags_arg) = match hook.shape {
+    (row.shape, row.flags_arg) = match hook.rule.shape {
         HookShape::Plain => (Shape::Plain, 0),
         HookShape::Fcntl => (Shape::Fcntl, 0),
         HookShape::Ioctl => (Shape::Ioctl, 0),
@@ -49,33 +49,33 @@ fn row(from: &bis_syscalls::Row) -> Option<Row> {
         HookShape::Message(arg) => (Shape::Message, arg),
         HookShape::Send(arg) => (Shape::Send, arg),
     };
-    row.flags |= match hook.waits {
+    row.flags |= match hook.rule.waits {
         None => 0,
         Some(HookWait::Input) => flag::WAITS_IN,
         Some(HookWait::Output) => flag::WAITS_OUT,
         Some(HookWait::Blocking) => flag::ASKS,
         Some(HookWait::Turn) => flag::GIVES_WAY,
     };
-    row.flags |= match hook.makes {
+    row.flags |= match hook.rule.makes {
         None => 0,
         Some(HookMakes::Harmless) => flag::MAKES_FD,
         Some(HookMakes::Two) => flag::MAKES_TWO,
         Some(HookMakes::Copy) => flag::COPIES_FD,
     };
-    row.flags |= match hook.path {
+    row.flags |= match hook.rule.path {
         Some(0) => flag::TAKES_PATH0,
         Some(_) => flag::TAKES_PATH1,
         None => 0,
     };
-    row.flags |= match hook.clears {
+    row.flags |= match hook.rule.clears {
         Some(0) => flag::CLEARS_FD0,
         Some(_) => flag::CLEARS_FD1,
         None => 0,
     };
-    if hook.writes {
+    if hook.rule.writes {
         row.flags |= flag::WRITES_FD;
     }
-    if hook.aligned {
+    if hook.rule.aligned {
         row.flags |= flag::ALIGNED;
     }
     for (from, place) in hook.pieces.iter().zip(&mut row.piece) {

@@ -27,6 +27,41 @@ pub fn buffers(memory: &Memory, vector: bool, args: [u64; 6], written: u64) -> V
     pieces(memory, Addr(args[1]), args[2], written)
 }
 
+/// A read or write of a file: it moves bytes between the descriptor in argument 0 and memory, and does
+/// nothing else.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transfer {
+    pub reads: bool,
+    /// Its memory is what an array of `struct iovec` names.
+    pub is_vector: bool,
+    /// Where in the file; none: at its position, which the call moves.
+    pub at: Option<u64>,
+}
+
+impl Transfer {
+    pub fn of(nr: u64, args: [u64; 6]) -> Option<Transfer> {
+        let (reads, is_vector, at) = match nr.cast_signed() {
+            libc::SYS_read => (true, false, None),
+            libc::SYS_write => (false, false, None),
+            libc::SYS_readv => (true, true, None),
+            libc::SYS_writev => (false, true, None),
+            libc::SYS_pread64 => (true, false, Some(args[3])),
+            libc::SYS_pwrite64 => (false, false, Some(args[3])),
+            libc::SYS_preadv => (true, true, Some(args[3])),
+            libc::SYS_pwritev => (false, true, Some(args[3])),
+            libc::SYS_preadv2 => (true, true, Some(args[3]).filter(|at| *at != u64::MAX)),
+            libc::SYS_pwritev2 => (false, true, Some(args[3]).filter(|at| *at != u64::MAX)),
+            _ => return None,
+        };
+        Some(Transfer { reads, is_vector, at })
+    }
+
+    /// Its memory, as (address, length).
+    pub fn buffers(&self, memory: &Memory, args: [u64; 6]) -> Vec<(Addr, u64)> {
+        buffers(memory, self.is_vector, args, if self.is_vector { u64::MAX } else { args[2] })
+    }
+}
+
 /// The buffers that an array of `struct iovec` names, cut to `most` bytes.
 pub fn pieces(memory: &Memory, array: Addr, count: u64, most: u64) -> Vec<(Addr, u64)> {
     let mut left = most;

@@ -31,6 +31,7 @@ use bis_trace::{
 };
 use bis_tracee::sys;
 
+use super::args::Transfer;
 use crate::task::InCall;
 
 /// Reads of less than this are copied: a clone costs a stop and a change of the filesystem's trees.
@@ -38,9 +39,6 @@ pub const CLONE_BYTES_MIN: u64 = 64 << 10;
 
 /// What one [`Cloned`] of ours stands for at most, bytes: what is compared stays in the processor's cache.
 const PIECE_BYTES: u64 = 256 << 10;
-
-const READS: [i64; 5] =
-    [libc::SYS_read, libc::SYS_pread64, libc::SYS_readv, libc::SYS_preadv, libc::SYS_preadv2];
 
 /// What the recording knows of cloning.
 #[derive(Debug)]
@@ -97,13 +95,10 @@ impl Cloning {
     /// The whole blocks of what a call has read (if they are worth it), in the file, and where they begin in
     /// the result.
     fn blocks_of(&self, mut file: &File, call: &InCall, len: u64) -> Option<(u64, Range<u64>)> {
-        let [_, _, _, offset, ..] = call.entry.args();
-        let at_position = match call.nr.cast_signed() {
-            libc::SYS_pread64 | libc::SYS_preadv => false,
-            libc::SYS_preadv2 => offset == u64::MAX,
-            _ => true,
+        let start = match Transfer::of(call.nr, call.entry.args())?.at {
+            Some(at) => at,
+            None => file.stream_position().ok()?.checked_sub(len)?,
         };
-        let start = if at_position { file.stream_position().ok()?.checked_sub(len)? } else { offset };
         let blocks = self.clones.whole_blocks(start..start.checked_add(len)?);
         (blocks.end - blocks.start >= CLONE_BYTES_MIN).then(|| (blocks.start - start, blocks))
     }
@@ -122,7 +117,7 @@ pub enum Attempt {
 /// Does the call read, and enough for a clone to be worth it?
 pub fn is_worth_cloning(call: &InCall) -> bool {
     let asked = call.plan.pieces.iter().filter(|piece| !piece.fixed && piece.dir == Dir::Out);
-    READS.contains(&call.nr.cast_signed())
+    Transfer::of(call.nr, call.entry.args()).is_some_and(|it| it.reads)
         && asked.map(|piece| piece.len).fold(0, u64::saturating_add) >= CLONE_BYTES_MIN
 }
 

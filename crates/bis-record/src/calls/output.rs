@@ -8,12 +8,8 @@ use bis_trace::{
 };
 use bis_tracee::checksum;
 
-use super::args::buffers;
+use super::args::{Transfer, buffers};
 use crate::{calls::Entry, crew::Crew, domain::Domain, error::Result, task::InCall};
-
-fn is_vector(nr: u64) -> bool {
-    [libc::SYS_writev, libc::SYS_pwritev, libc::SYS_pwritev2].contains(&nr.cast_signed())
-}
 
 impl Domain {
     /// Before a write: if it goes to standard output or error, nobody else may write there until it is known
@@ -46,7 +42,9 @@ impl Crew {
         if let Ok(len) = u64::try_from(result)
             && len > 0
         {
-            let ranges = buffers(&self.memory, is_vector(call.nr), call.entry.args(), len);
+            let args = call.entry.args();
+            let is_vector = Transfer::of(call.nr, args).is_some_and(|it| it.is_vector);
+            let ranges = buffers(&self.memory, is_vector, args, len);
             let sum = checksum::sum_in_a_row(|addr, len| self.memory.read_upto(addr, len), &ranges);
             outcome.echo = Some(Echo { stream, ranges, sum });
             done = self.session.writer.meta(&Meta::Echo { seq, domain: self.id, stream, len });

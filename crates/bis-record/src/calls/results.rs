@@ -28,6 +28,7 @@ use bis_tracee::{
 use crate::{
     calls::{
         Reader,
+        args::Transfer,
         cloned::{Attempt, Run, is_worth_cloning},
     },
     crew::Crew,
@@ -44,9 +45,10 @@ const PIECE_BYTES_MAX: u64 = 1 << 20;
 /// Is it a read from a file that is too large for scratch memory? It must not run beside other tasks, and
 /// need not.
 pub fn reads_much_of_a_file(tid: Tid, call: &Call, plan: &Plan) -> bool {
-    let reads = [libc::SYS_read, libc::SYS_pread64, libc::SYS_readv, libc::SYS_preadv, libc::SYS_preadv2];
     let is_file = |fd: Fd| fs::metadata(proc::fd(tid, fd)).is_ok_and(|file| file.is_file());
-    reads.contains(&call.nr.cast_signed()) && space::is_too_large(plan) && is_file(Fd::of_arg(call.args[0]))
+    Transfer::of(call.nr, call.args).is_some_and(|it| it.reads)
+        && space::is_too_large(plan)
+        && is_file(Fd::of_arg(call.args[0]))
 }
 
 /// What of a call's results has been brought to where the program expects it, and is in no event yet.

@@ -44,7 +44,7 @@ impl Process {
             _ => {}
         }
         if let Some(row) = row(nr)
-            && bis_syscalls::hook(row).is_some_and(|hook| hook.writes)
+            && bis_syscalls::hook(row).is_some_and(|hook| hook.rule.writes)
             && !hooks.area.has_class(first)
         {
             let mapped = self.session.watch.mapped();

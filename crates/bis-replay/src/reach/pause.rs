@@ -58,8 +58,8 @@ enum Looked {
     Passed(Registers),
 }
 
-/// What a report says of a pause that was looked for in vain. `passed`: how often the task was at its place in
-/// another state.
+/// What a report says of a pause that was looked for in vain. `passed`: how often the task was at its place
+/// in another state.
 fn expected_pause(pause: &Pause, passed: u64) -> String {
     format!(
         "a pause in the middle of computation at {:#x}, where it was {passed} times with other memory or registers",

@@ -5,7 +5,7 @@ use crate::describe::names::FCNTL_COMMANDS;
 
 #[rustfmt::skip]
 pub(crate) static ROWS: &[Row] = &[
-    call(72, "fcntl", &[fd("fd"), named("command", &FCNTL_COMMANDS), hex("arg")], If(waits)).plan(fcntl),
+    call(72, "fcntl", &[fd("fd"), named("command", &FCNTL_COMMANDS), hex("arg")], If(waits)).plan(fcntl).hooked_for(Rule::of(HookShape::Fcntl), &[]),
 ];
 
 /// F_SETLKW and F_OFD_SETLKW.

@@ -7,8 +7,8 @@ use crate::plan::{Slot, When, Written};
 
 #[rustfmt::skip]
 pub(crate) static ROWS: &[Row] = &[
-    call(202, "futex", &[via("word", INOUT), named("op", &FUTEX_OPS), hex("val"), hex("timeout_or_val2"), via("word2", INOUT), hex("val3")], If(futex_waits)).plan(futex),
-    call(273, "set_robust_list", &[ptr("head"), size("len")], Never).by(Handler::SetRobustList),
+    call(202, "futex", &[via("word", INOUT), named("op", &FUTEX_OPS), hex("val"), hex("timeout_or_val2"), via("word2", INOUT), hex("val3")], If(futex_waits)).plan(futex).hooked_for(Rule::of(HookShape::Futex), &[]),
+    call(273, "set_robust_list", &[ptr("head"), size("len")], Never).by(Handler::SetRobustList).hooked(Rule::PLAIN),
     call(274, "get_robust_list", &[int("tid"), out("head", Fixed(8)), out("len", Fixed(8))], Never),
     call(449, "futex_waitv", &[inp("waiters"), uint("count"), hex("flags"), inp("timeout"), int("clock")], May),
     call(454, "futex_wake", &[ptr("word"), hex("mask"), int("count"), hex("flags")], Never),

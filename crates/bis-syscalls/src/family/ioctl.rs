@@ -11,7 +11,7 @@ pub(crate) use requests::REQUESTS;
 
 #[rustfmt::skip]
 pub(crate) static ROWS: &[Row] = &[
-    call(16, "ioctl", &[fd("fd"), hex("request"), hex("arg")], If(waits)).by(Handler::Ioctl).plan(ioctl).note("by a table of requests; a request that is not in it takes the slow path"),
+    call(16, "ioctl", &[fd("fd"), hex("request"), hex("arg")], If(waits)).by(Handler::Ioctl).plan(ioctl).note("by a table of requests; a request that is not in it takes the slow path").hooked_for(Rule::of(HookShape::Ioctl), &[]),
 ];
 
 /// An ioctl request.

@@ -2,6 +2,7 @@
 //! calls whose arguments' kinds are not enough. Here is only what the families share: the short words in
 //! which rows are written.
 
+use crate::hooks::Hooked;
 use crate::model::{
     Arg, Blocks, Call, Handler, How, Kind, Names, PlanFn, Row, Size,
     Start::{Behind, Given},
@@ -10,6 +11,7 @@ use crate::model::{
 use crate::plan::Dir;
 
 pub(crate) use crate::errno::*;
+pub(crate) use crate::hooks::{HookMakes, HookShape, HookWait, Rule, piece};
 pub(crate) use crate::plan::{Builder, Stop, Verdict};
 pub(crate) use Blocks::{ByFd, ByFdIf, If, May, Never};
 pub(crate) use Size::{Arg as N, Arg32 as N32, Deref, Fixed, Ret, Ret32};
@@ -45,7 +47,18 @@ pub(crate) const fn named(name: &'static str, names: &'static Names) -> Arg {
 
 /// A call that the plan says all about.
 pub(crate) const fn call(nr: u64, name: &'static str, args: &'static [Arg], blocks: Blocks) -> Row {
-    Row { nr, name, args, blocks, how: How::Plain, note: "", family: None, target: None, restarts: true }
+    Row {
+        nr,
+        name,
+        args,
+        blocks,
+        how: How::Plain,
+        note: "",
+        family: None,
+        target: None,
+        restarts: true,
+        hooked: Hooked::ByKinds,
+    }
 }
 
 /// A call that is refused.
@@ -57,7 +70,18 @@ pub(crate) const fn refused(
     note: &'static str,
 ) -> Row {
     let how = How::Refused(errno);
-    Row { nr, name, args, blocks: Never, how, note, family: None, target: None, restarts: true }
+    Row {
+        nr,
+        name,
+        args,
+        blocks: Never,
+        how,
+        note,
+        family: None,
+        target: None,
+        restarts: true,
+        hooked: Hooked::ByKinds,
+    }
 }
 
 /// A number that this kernel has no call for any more (or never had), so that it answers ENOSYS by itself.
@@ -73,6 +97,7 @@ pub(crate) const fn gone(nr: u64, name: &'static str) -> Row {
         family: None,
         target: None,
         restarts: true,
+        hooked: Hooked::ByKinds,
     }
 }
 

@@ -5,9 +5,9 @@ use crate::plan::{Count, Slot, When, Written};
 
 #[rustfmt::skip]
 pub(crate) static ROWS: &[Row] = &[
-    call(155, "pivot_root", &[path("new"), path("old")], Never),
-    call(165, "mount", &[path("source"), path("target"), path("type"), hex("flags"), inp("data")], Never),
-    call(166, "umount2", &[path("target"), hex("flags")], Never),
+    call(155, "pivot_root", &[path("new"), path("old")], Never).traced("what a relative path means"),
+    call(165, "mount", &[path("source"), path("target"), path("type"), hex("flags"), inp("data")], Never).traced("it changes all of the machine"),
+    call(166, "umount2", &[path("target"), hex("flags")], Never).traced("it changes all of the machine"),
     call(179, "quotactl", &[hex("command"), path("special"), int("id"), via("addr", INOUT)], Never).plan(|b| quota(b, 0)),
     call(428, "open_tree", &[dirfd("dirfd"), path("path"), hex("flags")], Never),
     call(429, "move_mount", &[dirfd("from_dirfd"), path("from"), dirfd("to_dirfd"), path("to"), hex("flags")], Never),

@@ -12,7 +12,7 @@ pub(crate) static ROWS: &[Row] = &[
     call(58, "vfork", &[], Never).by(Handler::Vfork),
     call(59, "execve", &[path("path"), inp("argv"), inp("envp")], Never).by(Handler::Execve),
     call(60, "exit", &[int("status")], Never).by(Handler::Exit),
-    call(61, "wait4", &[int("pid"), out("status", Fixed(4)), named("options", &WAIT_FLAGS), out("rusage", Fixed(144))], If(wait4_waits)).by(Handler::Wait).plan(wait4),
+    call(61, "wait4", &[int("pid"), out("status", Fixed(4)), named("options", &WAIT_FLAGS), out("rusage", Fixed(144))], If(wait4_waits)).by(Handler::Wait).plan(wait4).hooked_for(Rule::of(HookShape::Wait(2)), &[piece(1, Fixed(4)), piece(3, Fixed(144))]),
     call(102, "getuid", &[], Never),
     call(104, "getgid", &[], Never),
     call(105, "setuid", &[int("uid")], Never),
@@ -39,14 +39,14 @@ pub(crate) static ROWS: &[Row] = &[
     call(186, "gettid", &[], Never),
     call(218, "set_tid_address", &[ptr("tid")], Never).by(Handler::SetTidAddress),
     call(231, "exit_group", &[int("status")], Never).by(Handler::ExitGroup),
-    call(247, "waitid", &[int("which"), int("id"), out("info", Fixed(128)), named("options", &WAIT_FLAGS), out("rusage", Fixed(144))], If(waitid_waits)).by(Handler::Wait).plan(waitid),
-    call(272, "unshare", &[named("flags", &CLONE_FLAGS)], Never),
-    call(308, "setns", &[fd("fd"), named("type", &CLONE_FLAGS)], Never),
+    call(247, "waitid", &[int("which"), int("id"), out("info", Fixed(128)), named("options", &WAIT_FLAGS), out("rusage", Fixed(144))], If(waitid_waits)).by(Handler::Wait).plan(waitid).hooked_for(Rule::of(HookShape::Wait(3)), &[piece(2, Fixed(128)), piece(4, Fixed(144))]),
+    call(272, "unshare", &[named("flags", &CLONE_FLAGS)], Never).traced("descriptors come and go that the hooks know nothing of"),
+    call(308, "setns", &[fd("fd"), named("type", &CLONE_FLAGS)], Never).traced("descriptors come and go that the hooks know nothing of"),
     call(312, "kcmp", &[int("pid1"), int("pid2"), int("type"), size("idx1"), size("idx2")], Never),
     call(322, "execveat", &[dirfd("dirfd"), path("path"), inp("argv"), inp("envp"), hex("flags")], Never).by(Handler::Execveat),
     call(434, "pidfd_open", &[int("pid"), hex("flags")], Never),
     call(435, "clone3", &[via("args", INOUT), size("size")], Never).by(Handler::Clone3).plan(clone3),
-    call(438, "pidfd_getfd", &[fd("pidfd"), fd("target"), hex("flags")], Never),
+    call(438, "pidfd_getfd", &[fd("pidfd"), fd("target"), hex("flags")], Never).traced("descriptors come and go that the hooks know nothing of"),
 ];
 
 const CLONE_PIDFD: u64 = 0x1000;

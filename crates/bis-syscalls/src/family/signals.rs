@@ -7,8 +7,8 @@ use crate::plan::{Slot, When, Written};
 
 #[rustfmt::skip]
 pub(crate) static ROWS: &[Row] = &[
-    call(13, "rt_sigaction", &[sig("signal"), inp("new"), out("old", Fixed(32)), size("set_size")], Never).by(Handler::SigAction),
-    call(14, "rt_sigprocmask", &[named("how", &SIG_HOW), inp("new"), out("old", Fixed(8)), size("set_size")], Never),
+    call(13, "rt_sigaction", &[sig("signal"), inp("new"), out("old", Fixed(32)), size("set_size")], Never).by(Handler::SigAction).hooked(Rule::PLAIN),
+    call(14, "rt_sigprocmask", &[named("how", &SIG_HOW), inp("new"), out("old", Fixed(8)), size("set_size")], Never).hooked(Rule::PLAIN),
     call(15, "rt_sigreturn", &[], Never).by(Handler::SigReturn),
     call(34, "pause", &[], May),
     call(62, "kill", &[int("pid"), sig("signal")], Never).by(Handler::Kill),
@@ -16,7 +16,7 @@ pub(crate) static ROWS: &[Row] = &[
     call(128, "rt_sigtimedwait", &[inp("set"), out("info", Fixed(128)), inp("timeout"), size("set_size")], May).never_restarted(),
     call(129, "rt_sigqueueinfo", &[int("pid"), sig("signal"), inp("info")], Never).by(Handler::RtSigqueueinfo),
     call(130, "rt_sigsuspend", &[inp("mask"), size("set_size")], May),
-    call(131, "sigaltstack", &[inp("new"), out("old", Fixed(24))], Never),
+    call(131, "sigaltstack", &[inp("new"), out("old", Fixed(24))], Never).traced("it says whether the caller stands on that stack, and a hook stands on its own"),
     call(200, "tkill", &[int("tid"), sig("signal")], Never).by(Handler::Tkill),
     call(219, "restart_syscall", &[], May).by(Handler::RestartSyscall),
     call(234, "tgkill", &[int("tgid"), int("tid"), sig("signal")], Never).by(Handler::Tgkill),

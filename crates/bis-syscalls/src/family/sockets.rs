@@ -8,24 +8,24 @@ const LEN: Size = Fixed(4);
 
 #[rustfmt::skip]
 pub(crate) static ROWS: &[Row] = &[
-    call(41, "socket", &[named("family", &SOCKET_FAMILIES), hex("type"), int("protocol")], Never),
-    call(42, "connect", &[fd("fd"), inp("addr"), int("len")], ByFd),
-    call(43, "accept", &[fd("fd"), inout("addr", Deref(2)), inout("len", LEN)], ByFd),
-    call(44, "sendto", &[fd("fd"), inp("buf"), size("len"), named("flags", &MSG_FLAGS), inp("addr"), int("addr_len")], ByFdIf(waits3)).by(Handler::Send),
-    call(45, "recvfrom", &[fd("fd"), out("buf", Ret(2, 1)), size("len"), named("flags", &MSG_FLAGS), inout("addr", Deref(5)), inout("addr_len", LEN)], ByFdIf(waits3)).plan(recvfrom),
-    call(46, "sendmsg", &[fd("fd"), inp("msg"), named("flags", &MSG_FLAGS)], ByFdIf(waits2)).by(Handler::Send),
-    call(47, "recvmsg", &[fd("fd"), via("msg", INOUT), named("flags", &MSG_FLAGS)], ByFdIf(waits2)).plan(recvmsg).note("descriptors passed in control data are recorded as the numbers that they got"),
+    call(41, "socket", &[named("family", &SOCKET_FAMILIES), hex("type"), int("protocol")], Never).hooked(Rule::PLAIN.makes(HookMakes::Harmless)),
+    call(42, "connect", &[fd("fd"), inp("addr"), int("len")], ByFd).hooked(Rule::PLAIN.waits(HookWait::Blocking).clears(0)),
+    call(43, "accept", &[fd("fd"), inout("addr", Deref(2)), inout("len", LEN)], ByFd).hooked(Rule::PLAIN.waits(HookWait::Input).makes(HookMakes::Harmless)),
+    call(44, "sendto", &[fd("fd"), inp("buf"), size("len"), named("flags", &MSG_FLAGS), inp("addr"), int("addr_len")], ByFdIf(waits3)).by(Handler::Send).hooked(Rule::of(HookShape::Send(3)).writes().waits(HookWait::Output)),
+    call(45, "recvfrom", &[fd("fd"), out("buf", Ret(2, 1)), size("len"), named("flags", &MSG_FLAGS), inout("addr", Deref(5)), inout("addr_len", LEN)], ByFdIf(waits3)).plan(recvfrom).hooked(Rule::of(HookShape::Receive(3))),
+    call(46, "sendmsg", &[fd("fd"), inp("msg"), named("flags", &MSG_FLAGS)], ByFdIf(waits2)).by(Handler::Send).hooked(Rule::of(HookShape::Send(2)).writes().waits(HookWait::Output)),
+    call(47, "recvmsg", &[fd("fd"), via("msg", INOUT), named("flags", &MSG_FLAGS)], ByFdIf(waits2)).plan(recvmsg).note("descriptors passed in control data are recorded as the numbers that they got").hooked_for(Rule::of(HookShape::Message(2)).waits(HookWait::Input), &[]),
     call(48, "shutdown", &[fd("fd"), int("how")], Never),
     call(49, "bind", &[fd("fd"), inp("addr"), int("len")], Never),
     call(50, "listen", &[fd("fd"), int("backlog")], Never),
     call(51, "getsockname", &[fd("fd"), inout("addr", Deref(2)), inout("len", LEN)], Never),
     call(52, "getpeername", &[fd("fd"), inout("addr", Deref(2)), inout("len", LEN)], Never),
-    call(53, "socketpair", &[named("family", &SOCKET_FAMILIES), hex("type"), int("protocol"), always("fds", Fixed(8))], Never).note("the numbers of the descriptors are written before the sockets are made, which may fail"),
-    call(54, "setsockopt", &[fd("fd"), int("level"), int("name"), inp("value"), int("len")], Never).plan(setsockopt),
-    call(55, "getsockopt", &[fd("fd"), int("level"), int("name"), via("value", INOUT), always("len", LEN)], Never).plan(getsockopt),
-    call(288, "accept4", &[fd("fd"), inout("addr", Deref(2)), inout("len", LEN), hex("flags")], ByFd),
-    call(299, "recvmmsg", &[fd("fd"), via("msgs", INOUT), uint("count"), named("flags", &MSG_FLAGS), always("timeout", Fixed(16))], ByFdIf(waits3)).plan(recvmmsg),
-    call(307, "sendmmsg", &[fd("fd"), via("msgs", INOUT), uint("count"), named("flags", &MSG_FLAGS)], ByFdIf(waits3)).plan(sendmmsg),
+    call(53, "socketpair", &[named("family", &SOCKET_FAMILIES), hex("type"), int("protocol"), always("fds", Fixed(8))], Never).note("the numbers of the descriptors are written before the sockets are made, which may fail").hooked(Rule::PLAIN.makes(HookMakes::Two)),
+    call(54, "setsockopt", &[fd("fd"), int("level"), int("name"), inp("value"), int("len")], Never).plan(setsockopt).hooked_for(Rule::of(HookShape::SockOpt), &[]),
+    call(55, "getsockopt", &[fd("fd"), int("level"), int("name"), via("value", INOUT), always("len", LEN)], Never).plan(getsockopt).hooked_for(Rule::of(HookShape::SockOpt), &[piece(3, Deref(4)), piece(4, Fixed(4))]),
+    call(288, "accept4", &[fd("fd"), inout("addr", Deref(2)), inout("len", LEN), hex("flags")], ByFd).hooked(Rule::PLAIN.waits(HookWait::Input).makes(HookMakes::Harmless)),
+    call(299, "recvmmsg", &[fd("fd"), via("msgs", INOUT), uint("count"), named("flags", &MSG_FLAGS), always("timeout", Fixed(16))], ByFdIf(waits3)).plan(recvmmsg).hooked_for(Rule::of(HookShape::Messages(3)).waits(HookWait::Input), &[]),
+    call(307, "sendmmsg", &[fd("fd"), via("msgs", INOUT), uint("count"), named("flags", &MSG_FLAGS)], ByFdIf(waits3)).plan(sendmmsg).hooked_for(Rule::of(HookShape::Send(3)).writes().waits(HookWait::Output), &[piece(1, N32(2, 64))]),
 ];
 
 /// Not MSG_DONTWAIT in the flags, argument 2.

@@ -32,7 +32,7 @@ use bis_trace::{
     types::{Addr, Fd, Tid, prot},
 };
 use bis_tracee::{
-    Memory, maps,
+    maps,
     pagemap::{Page, PageMap},
     proc, sys, task,
 };
@@ -43,7 +43,7 @@ use super::{
     window::{Records, Window},
 };
 use crate::{
-    calls::{Entry, args::buffers, outside::is_for_writing},
+    calls::{Entry, args::Transfer, outside::is_for_writing},
     crew::Crew,
     domain::Domain,
     error::Result,
@@ -58,27 +58,6 @@ const MEMORY_BYTES_MAX: u64 = 1 << 20;
 /// Texts that are kept for being read on.
 const TEXTS_MAX: usize = 16;
 
-/// Is this one of the calls that [`Domain::enter_shown`] looks at?
-fn is_read(nr: u64) -> bool {
-    let calls = [libc::SYS_read, libc::SYS_pread64, libc::SYS_readv, libc::SYS_preadv, libc::SYS_preadv2];
-    calls.contains(&nr.cast_signed())
-}
-
-fn is_write(nr: u64) -> bool {
-    let calls =
-        [libc::SYS_write, libc::SYS_pwrite64, libc::SYS_writev, libc::SYS_pwritev, libc::SYS_pwritev2];
-    calls.contains(&nr.cast_signed())
-}
-
-/// Where in its file a read or write begins (none: at its position), and whether it moves that.
-fn offset(call: &Call) -> (Option<u64>, bool) {
-    match call.nr.cast_signed() {
-        libc::SYS_read | libc::SYS_readv | libc::SYS_write | libc::SYS_writev => (None, true),
-        libc::SYS_preadv2 | libc::SYS_pwritev2 if call.args[3] == u64::MAX => (None, true),
-        _ => (Some(call.args[3]), false),
-    }
-}
-
 const fn errno(number: i32) -> i64 {
     -(number as i64)
 }
@@ -90,20 +69,20 @@ impl Domain {
         if !self.session.shown.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        if is_write(call.nr) {
-            return self.write_memory(tid, call);
-        }
-        if !asks && !is_read(call.nr) {
-            return Ok(None);
-        }
+        let transfer = match Transfer::of(call.nr, call.args) {
+            Some(write) if !write.reads => return self.write_memory(tid, call, write),
+            Some(read) => Some(read),
+            None if asks => None,
+            None => return Ok(None),
+        };
         let fd = Fd::of_arg(call.args[0]);
         let Some(file) = shown_file(tid, fd) else { return Ok(None) };
-        if asks {
+        let Some(read) = transfer else {
             return Ok((file.what == Shown::Mappings).then_some(Entry::Done(errno(libc::ENOTTY))));
-        }
-        let (at, moves) = offset(call);
-        let Some(at) = at.or_else(|| position(tid, fd)) else { return Ok(None) };
-        let buffers = buffers_of(&self.memory, call);
+        };
+        let moves = read.at.is_none();
+        let Some(at) = read.at.or_else(|| position(tid, fd)) else { return Ok(None) };
+        let buffers = read.buffers(&self.memory, call.args);
         let wanted = buffers.iter().map(|(_, len)| *len).fold(0, u64::saturating_add);
         if at.cast_signed() < 0 && file.what != Shown::Memory || wanted == 0 {
             return Ok(None);
@@ -136,13 +115,13 @@ impl Domain {
     /// At the entry of a call that writes: its result, if it writes to the memory of a process of the
     /// recording. The kernel lets that change what the process itself may not write (its text, too), page by
     /// page, up to the first that it cannot; so does whoever traces it.
-    fn write_memory(&mut self, tid: Tid, call: &Call) -> Result<Option<Entry>> {
+    fn write_memory(&mut self, tid: Tid, call: &Call, write: Transfer) -> Result<Option<Entry>> {
         let fd = Fd::of_arg(call.args[0]);
         let file = shown_file(tid, fd).filter(|file| file.what == Shown::Memory);
         let Some(file) = file.filter(|_| is_for_writing(tid, fd)) else { return Ok(None) };
-        let (at, moves) = offset(call);
-        let Some(at) = at.or_else(|| position(tid, fd)) else { return Ok(None) };
-        let buffers = buffers_of(&self.memory, call);
+        let moves = write.at.is_none();
+        let Some(at) = write.at.or_else(|| position(tid, fd)) else { return Ok(None) };
+        let buffers = write.buffers(&self.memory, call.args);
         if buffers.iter().all(|(_, len)| *len == 0) {
             return Ok(None);
         }
@@ -423,14 +402,6 @@ impl Crew {
     fn is_self(&self, tid: Tid, number: Tid) -> bool {
         number == tid || self.tasks.len() == 1 && self.tasks.contains_key(&number)
     }
-}
-
-/// The buffers of a read or write.
-fn buffers_of(memory: &Memory, call: &Call) -> Vec<(Addr, u64)> {
-    let plain = [libc::SYS_read, libc::SYS_pread64, libc::SYS_write, libc::SYS_pwrite64];
-    let vector = !plain.contains(&call.nr.cast_signed());
-    let asked = if vector { u64::MAX } else { call.args[2] };
-    buffers(memory, vector, call.args, asked)
 }
 
 /// How many bytes from here on the task may write.
