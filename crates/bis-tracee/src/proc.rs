@@ -10,16 +10,14 @@ use std::{
     io::{self, Read},
     os::{
         fd::{AsFd, AsRawFd},
-        unix::{
-            ffi::OsStrExt,
-            fs::{FileExt, MetadataExt},
-        },
+        unix::{ffi::OsStrExt, fs::FileExt},
     },
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use bis_trace::types::{Fd, PAGE, Tid};
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use crate::ours;
 
@@ -106,8 +104,10 @@ pub fn seen_by(tid: Tid, folder: Fd, name: &[u8]) -> PathBuf {
 }
 
 /// What tells a file from all others, as long as it is there: device and inode. Of a link, where it leads.
+/// Whoever serves the file (a FUSE server, which may have stopped, or one behind a network) is not asked.
 pub fn identity(file: impl AsRef<Path>) -> Option<(u64, u64)> {
-    fs::metadata(file).ok().map(|meta| (meta.dev(), meta.ino()))
+    let found = statx(CWD, file.as_ref(), AtFlags::STATX_DONT_SYNC, StatxFlags::INO).ok()?;
+    Some((libc::makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino))
 }
 
 /// The words with which a task's program was started, as they are in its memory now.

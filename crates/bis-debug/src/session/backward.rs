@@ -233,7 +233,7 @@ impl<'t> Session<'t> {
         // A client that has not heard of a change takes the next one for none.
         let asker = &mut Asker { replica: &self.live.replica, targets: &self.targets, tid };
         let changed = self.points.watchpoint(None, &values, asker).0.filter(|_| is_told);
-        let why = changed.map_or(Why::Step, |(kind, addr, _)| Why::Watchpoint { kind, addr });
+        let why = changed.map_or(Why::Step, |(kind, addr)| Why::Watchpoint { kind, addr });
         Ok(Report { tid, why })
     }
 

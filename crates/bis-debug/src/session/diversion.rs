@@ -320,7 +320,7 @@ impl<'t> Session<'t> {
                 let asker = &mut Asker { replica: diverted.diversion.replica(), targets: &self.targets, tid };
                 let (found, now) = self.points.watchpoint(Some(&pieces), &walk.values, asker);
                 walk.values = now;
-                let (kind, addr, _) = found?;
+                let (kind, addr) = found?;
                 Why::Watchpoint { kind, addr }
             }
             Paused::Stepped => {

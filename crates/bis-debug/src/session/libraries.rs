@@ -103,6 +103,10 @@ impl Session<'_> {
             let mapping =
                 maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&Addr(entry.dynamic)));
             let kept = mapping.and_then(|mapping| self.kept(mapping));
+            // From the folder of the program, which is not that of the debugger.
+            if let Some(file) = kept.filter(|_| !path.is_empty() && !path.starts_with('/')) {
+                path = String::from_utf8_lossy(&file.path).into_owned();
+            }
             // What the client reads through the server, it gets by the old name.
             let replaced = kept.and_then(|file| file_for_debugger(self.world.trace(), file));
             if let Some(replaced) = replaced.filter(|_| !serves_files && !path.is_empty()) {

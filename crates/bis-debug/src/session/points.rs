@@ -149,14 +149,15 @@ impl Points {
         Values(self.watchpoints.iter().map(read).collect())
     }
 
-    /// The watchpoint that is to be told of, after these pieces were touched (none: by a system call), and
-    /// what the bytes hold now.
+    /// The watchpoint that is to be told of, after these pieces were touched (none: by a system call), the
+    /// first of its bytes that has changed, and what all bytes hold now. (A client takes each watchpoint that
+    /// has this byte for one that was hit: their common begin would name those beside it, too.)
     pub fn watchpoint(
         &self,
         touched: Option<&[usize]>,
         before: &Values,
         asker: &mut Asker<'_, '_>,
-    ) -> (Option<WatchKey>, Values) {
+    ) -> (Option<(PointKind, Addr)>, Values) {
         let now = self.values(asker.replica);
         let touched: Option<BTreeSet<WatchKey>> = touched.map(|touched| {
             let piece = |number: &usize| self.pieces().nth(*number).map(|(key, _)| key);
@@ -179,7 +180,12 @@ impl Points {
             let extra: Vec<Vec<u8>> = extra.map(|(_, _, code)| code.clone()).collect();
             asker.holds(&point.conditions) && asker.holds(&extra)
         });
-        (found.map(|point| point.key), now)
+        let touched = found.map(|Watchpoint { key: key @ (kind, addr, _), .. }| {
+            let bytes = |values: &Values| values.0.get(key).cloned().unwrap_or_default();
+            let first = bytes(before).iter().zip(&bytes(&now)).position(|(then, now)| then != now);
+            (*kind, *addr + first.unwrap_or(0) as u64)
+        });
+        (touched, now)
     }
 }
 

@@ -120,6 +120,7 @@ impl Process {
                 break;
             }
             self.advised(args, outcome)?;
+            self.tell_removed(tid, args);
         }
         Ok(())
     }

@@ -49,6 +49,7 @@ const PROT_WRITE: u64 = libc::PROT_WRITE as u64;
 pub(super) const PROT_GROWSDOWN: u64 = libc::PROT_GROWSDOWN as u64;
 
 pub(super) const MADV_DONTNEED: u64 = libc::MADV_DONTNEED as u64;
+pub(super) const MADV_REMOVE: u64 = libc::MADV_REMOVE as u64;
 pub(super) const MADV_FREE: u64 = libc::MADV_FREE as u64;
 
 /// The advices that change what memory shows, or what a child inherits: REMOVE, DONTFORK, DOFORK, WIPEONFORK,
@@ -528,7 +529,9 @@ impl Process {
     pub(super) fn leave_madvise(&mut self, it: &mut Exit<'_>) -> Result<()> {
         // It may have been made with another one (`enter_madvise`).
         it.outcome.regs.rdx = it.call.entry.rdx;
-        self.advised(it.args(), it.outcome)
+        self.advised(it.args(), it.outcome)?;
+        self.tell_removed(it.tid, it.args());
+        Ok(())
     }
 
     /// Advice is given: madvise, with these arguments.

@@ -9,7 +9,6 @@
 use std::{
     collections::VecDeque,
     fs, mem,
-    os::unix::fs::MetadataExt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -142,9 +141,9 @@ impl Use {
         if mappings.iter().any(|m| m.shared && key_of_mapping(m) == key) {
             return Some(Use::Mapped);
         }
-        let is_it = |fd: Fd| fs::metadata(proc::fd(pid, fd)).is_ok_and(|m| (m.dev(), m.ino()) == key);
+        let is_it = |fd: Fd| proc::identity(proc::fd(pid, fd)) == Some(key);
         let mut fds = proc::fds(pid).unwrap_or_default().into_iter();
-        fds.any(|fd| is_it(fd) && is_for_writing(pid, fd)).then_some(Use::OpenForWriting)
+        fds.any(|fd| is_for_writing(pid, fd) && is_it(fd)).then_some(Use::OpenForWriting)
     }
 
     fn text(self) -> &'static str {

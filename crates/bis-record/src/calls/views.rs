@@ -29,7 +29,7 @@ use bis_tracee::{
     proc,
 };
 
-use super::{entry::Touches, objects::fallocated};
+use super::{entry::Touches, memory::MADV_REMOVE, objects::fallocated};
 use crate::{
     calls::Exit,
     crew::Crew,
@@ -38,7 +38,7 @@ use crate::{
     process::Process,
     session::Session,
     space::Key,
-    space::{self, View},
+    space::{self, View, key_of_mapping, open_mapped},
     task::InCall,
     views::Change,
 };
@@ -427,6 +427,22 @@ impl Crew {
         };
         self.tell(Change { key, start, end, len });
         Ok(())
+    }
+
+    /// Advice has made a hole in files, through their shared mappings: others may have them mapped privately.
+    pub(super) fn tell_removed(&self, tid: Tid, args: [u64; 6]) {
+        let [addr, len, advice, ..] = args;
+        if advice != MADV_REMOVE || self.session.views.is_empty() {
+            return;
+        }
+        let (from, to) = (Addr(addr), Addr(addr) + page_up(len));
+        let mappings = maps::read(tid).unwrap_or_default();
+        for m in mappings.iter().filter(|m| m.shared && m.start < to && from < m.end) {
+            let Some(meta) = open_mapped(tid, m).and_then(|file| file.metadata().ok()) else { continue };
+            let in_file = |at: Addr| m.offset + (at - m.start);
+            let (start, end) = (in_file(from.max(m.start)), in_file(to.min(m.end)));
+            self.tell(Change { key: key_of_mapping(m), start, end, len: meta.len() });
+        }
     }
 
     /// Tells all who have the file mapped privately, if anybody has.

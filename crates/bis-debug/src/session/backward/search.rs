@@ -306,7 +306,7 @@ impl<'t> Session<'t> {
         let asker = &mut Asker { replica: &live.replica, targets: &self.targets, tid };
         let (found, now) = self.points.watchpoint(Some(&pieces), &search.way.values, asker);
         search.way.values = now;
-        let (kind, addr, _) = found?;
+        let (kind, addr) = found?;
         let (event, _) = live.replica.done();
         let from = &search.way.from;
         let begin = if event == from.event { from.clone() } else { Position::at(event) };
@@ -369,7 +369,7 @@ impl<'t> Session<'t> {
             let asker = &mut Asker { replica: &live.replica, targets: &self.targets, tid };
             let (found, now) = self.points.watchpoint(None, &way.values, asker);
             way.values = now;
-            if let Some((kind, addr, _)) = found {
+            if let Some((kind, addr)) = found {
                 let report = Report { tid, why: Why::Watchpoint { kind, addr } };
                 return Some(Hit { position, report, note: self.others.take_change() });
             }

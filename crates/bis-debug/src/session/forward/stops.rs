@@ -96,7 +96,7 @@ impl Session<'_> {
         let asker = &mut Asker { replica: &self.live.replica, targets: &self.targets, tid };
         let (found, now) = self.points.watchpoint(Some(pieces), &way.values, asker);
         way.values = now;
-        let Some((kind, addr, _)) = found else {
+        let Some((kind, addr)) = found else {
             self.mark_at_stop(way, way.at_watch(&self.live), due)?;
             return Ok(None);
         };
@@ -167,7 +167,7 @@ impl Session<'_> {
             let asker = &mut Asker { replica: &self.live.replica, targets: &self.targets, tid };
             let (found, now) = self.points.watchpoint(None, &way.values, asker);
             way.values = now;
-            if let Some((kind, addr, _)) = found {
+            if let Some((kind, addr)) = found {
                 self.position = Position::at(seq);
                 if let Some(who) = self.others.take_change() {
                     self.say_line(&who);
