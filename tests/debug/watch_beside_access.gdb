@@ -1,15 +1,17 @@
 # A watchpoint on a whole structure, beside one for accesses of its first member: what is written elsewhere in it is no access of that.
 # program: beside.c
+tbreak main
+continue
 awatch record.first
 watch record
 continue
-#> access (read/write) watchpoint 1: record.first
+#> access (read/write) watchpoint 2: record.first
 continue
-#> ~ atchpoint 2: record
-#> ! watchpoint 1
+#> ! access
+#> ~ atchpoint 3: record
 continue
-#> ~ atchpoint 2: record
-#> ! watchpoint 1
+#> ! access
+#> ~ atchpoint 3: record
 reverse-continue
-#> ~ atchpoint 2: record
-#> ! watchpoint 1
+#> ! access
+#> ~ atchpoint 3: record
