@@ -220,11 +220,16 @@ impl Crew {
         }
     }
 
+    /// The cores that the program knows a task to run on, a bit each.
+    pub(super) fn own_cores(&self, tid: Tid) -> &[u8] {
+        let wanted = self.tasks.get(&tid).and_then(|task| task.traits.wishes.affinity.as_deref());
+        wanted.unwrap_or(&self.session.cores.original)
+    }
+
     pub(super) fn leave_getaffinity(&mut self, it: &mut Exit<'_>) -> Result<()> {
         let [number, _, addr, ..] = it.args();
         let target = if int(number) == 0 { it.tid } else { self.session.outside(it.tid, Tid(int(number))) };
-        let affinity = self.tasks.get(&target).and_then(|task| task.traits.wishes.affinity.clone());
-        let mut mask = affinity.unwrap_or_else(|| self.session.cores.original.clone());
+        let mut mask = self.own_cores(target).to_vec();
         mask.resize(usize::try_from(it.result).unwrap_or(0), 0);
         self.put(Addr(addr), mask, it.outcome)
     }

@@ -373,19 +373,49 @@ fn of_status(name: &[u8], ours: &Weight) -> Option<u64> {
 
 /// What status says of a task by itself, beside its memory.
 #[derive(Clone, Copy, Debug)]
-pub struct OwnStatus {
+pub struct OwnStatus<'a> {
     /// None: what the kernel says.
     pub state: Option<State>,
     /// Who traces it, as the reader calls that task; 0: nobody.
     pub tracer: Tid,
     /// None: that is not known.
     pub seccomp: Option<OwnSeccomp>,
+    /// The cores that it may run on, a bit each, as far as the program knows; none: what the kernel says.
+    pub cores: Option<&'a [u8]>,
+}
+
+/// A mask of cores as the kernel writes it (`%*pb`): the same number of digits as in `like`.
+fn mask(cores: &[u8], like: &str) -> String {
+    const WORD: usize = 8;
+    let count = like.chars().filter(|digit| *digit != ',').count();
+    let digit = |at: usize| cores.get(at / 2).map_or(0, |byte| byte >> (4 * (at % 2)) & 15);
+    let mut text = String::new();
+    for at in (0..count).rev() {
+        text.push(char::from_digit(digit(at).into(), 16).unwrap_or('0'));
+        if at > 0 && at % WORD == 0 {
+            text.push(',');
+        }
+    }
+    text
+}
+
+/// The same as a list of ranges (`%*pbl`).
+fn list(cores: &[u8]) -> String {
+    let is_set = |core: usize| cores.get(core / 8).is_some_and(|byte| byte >> (core % 8) & 1 != 0);
+    let ends = |core: &usize| is_set(*core) && !is_set(core + 1);
+    let all = 0..8 * cores.len();
+    let starts = all.clone().filter(|core| is_set(*core) && (*core == 0 || !is_set(core - 1)));
+    let ranges: Vec<String> = starts
+        .zip(all.filter(ends))
+        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
+        .collect();
+    ranges.join(",")
 }
 
 /// The text of status as it would be without a tracer and its filter: `recorder` is that of the recorder.
 /// `ours` is memory that is not the program's.
-pub fn status(text: &[u8], recorder: &[u8], it: OwnStatus, ours: &Weight) -> Vec<u8> {
-    let OwnStatus { state, tracer, seccomp } = it;
+pub fn status(text: &[u8], recorder: &[u8], it: OwnStatus<'_>, ours: &Weight) -> Vec<u8> {
+    let OwnStatus { state, tracer, seccomp, cores } = it;
     let own = String::from_utf8_lossy(recorder);
     let mut out = Vec::with_capacity(text.len());
     for line in text.split_inclusive(|byte| *byte == b'\n') {
@@ -401,6 +431,11 @@ pub fn status(text: &[u8], recorder: &[u8], it: OwnStatus, ours: &Weight) -> Vec
                     |own: u64| if is_mode { own.max(added.mode.into()) } else { own + added.filters as u64 };
                 own.map(|own| format!("{}:\t{}\n", String::from_utf8_lossy(name), value(own)))
             }
+            b"Cpus_allowed" => cores.and_then(|cores| {
+                let (_, like) = std::str::from_utf8(line).ok()?.split_once(':')?;
+                Some(format!("Cpus_allowed:\t{}\n", mask(cores, like.trim())))
+            }),
+            b"Cpus_allowed_list" => cores.map(|cores| format!("Cpus_allowed_list:\t{}\n", list(cores))),
             b"NoNewPrivs" => seccomp.map(|it| format!("NoNewPrivs:\t{}\n", u8::from(it.no_new_privs))),
             _ => of_status(name, ours).and_then(|less| {
                 let (name, kb) = amount(std::str::from_utf8(line).ok()?)?;
@@ -538,7 +573,7 @@ mod tests {
     fn a_status_has_no_tracer() {
         let text = b"Name:\tx\nState:\tt (tracing stop)\nTracerPid:\t77\nSeccomp:\t2\nSeccomp_filters:\t1\n";
         let own = b"Seccomp:\t0\nSeccomp_filters:\t0\n";
-        let it = OwnStatus { state: Some(State::Runs), tracer: Tid(0), seccomp: None };
+        let it = OwnStatus { state: Some(State::Runs), tracer: Tid(0), seccomp: None, cores: None };
         let found = status(text, own, it, &Weight::default());
         assert_eq!(
             found,
@@ -553,6 +588,21 @@ mod tests {
         let it = OwnStatus { seccomp: Some(added), ..it };
         let found = status(text, b"Seccomp:\t2\nSeccomp_filters:\t1\n", it, &Weight::default());
         assert_eq!(found, b"NoNewPrivs:\t0\nSeccomp:\t2\nSeccomp_filters:\t4\n");
+    }
+
+    #[test]
+    fn a_status_tells_of_the_programs_own_cores() {
+        let told = |like: &str, cores: &[u8]| {
+            let text = format!("Cpus_allowed:\t{like}\nCpus_allowed_list:\t1\nMems_allowed:\t1\n");
+            let it = OwnStatus { state: None, tracer: Tid(0), seccomp: None, cores: Some(cores) };
+            String::from_utf8(status(text.as_bytes(), b"", it, &Weight::default())).unwrap()
+        };
+        let said =
+            |mask, list| format!("Cpus_allowed:\t{mask}\nCpus_allowed_list:\t{list}\nMems_allowed:\t1\n");
+        assert_eq!(told("2", &[3, 0, 0, 0, 0, 0, 0, 0]), said("3", "0-1"));
+        assert_eq!(told("000,00000002", &[0x81, 0, 0, 0x80, 7, 0]), said("007,80000081", "0,7,31-34"));
+        assert_eq!(told("00000000,00000001", &[0xff; 8]), said("ffffffff,ffffffff", "0-63"));
+        assert_eq!(told("1", &[]), said("0", ""));
     }
 
     #[test]
@@ -580,7 +630,7 @@ mod tests {
             "7 (a) b 1 2) R 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 4194304 293 18446744073709551615 1\n"
         );
         let text = b"VmSize:\t    5120 kB\nVmRSS:\t    1200 kB\nRssShmem:\t       4 kB\nThreads:\t1\n";
-        let as_it_is = OwnStatus { state: None, tracer: Tid(0), seccomp: None };
+        let as_it_is = OwnStatus { state: None, tracer: Tid(0), seccomp: None, cores: None };
         assert_eq!(
             String::from_utf8(status(text, b"", as_it_is, &ours)).unwrap(),
             "VmSize:\t    4096 kB\nVmRSS:\t    1172 kB\nRssShmem:\t       0 kB\nThreads:\t1\n"
