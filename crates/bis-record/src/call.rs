@@ -123,7 +123,7 @@ impl Domain {
             // has moved by then would be its result. Before the call, it is a stop like any other.
             return self.undo(tid, &entry);
         }
-        if self.is_interrupted_first(tid, &call, &entry, vsyscall)? {
+        if self.deliver_first(tid, &call, &entry, vsyscall)? {
             return Ok(());
         }
         // At a narrow one it would be undone as the call that it is asked about as.
@@ -188,14 +188,9 @@ impl Domain {
         self.make(tid, blocks && !self.is_alone())
     }
 
-    /// At the entry of a call: does a signal come first that was kept back? True: the call is undone.
-    fn is_interrupted_first(
-        &mut self,
-        tid: Tid,
-        call: &Call,
-        entry: &Registers,
-        vsyscall: bool,
-    ) -> Result<bool> {
+    /// At the entry of a call: delivers a signal that was kept back, if it comes first. True: the call is
+    /// undone.
+    fn deliver_first(&mut self, tid: Tid, call: &Call, entry: &Registers, vsyscall: bool) -> Result<bool> {
         let before = entry.before_call();
         let task = self.task(tid)?;
         let again = task.undone.take_if(|undone| *undone == (before.ip(), before.sp())).is_some();
@@ -366,7 +361,7 @@ impl Domain {
         let is_never_restarted = is_never_restarted(self.call(tid)?.nr);
         let is_wait = self.call(tid)?.handler == Some(Handler::Wait);
         let regs = self.woken_in_call(tid, regs)?;
-        if is_wait && self.waits_for_tracees(tid, &regs)? {
+        if is_wait && self.wait_for_tracees_again(tid, &regs)? {
             return Ok(());
         }
         let Some(regs) = self.moved(tid, regs)? else { return Ok(()) };
@@ -395,8 +390,8 @@ impl Recorder<'_> {
     /// At the entry of a call: its text counts from here on, or no longer, if that is due. True: the call is
     /// undone.
     fn change_text(&mut self, tid: Tid, call: &Call, entry: &Registers) -> Result<bool> {
-        let begins = self.wants_dense(tid, call);
-        if !begins && !self.wants_sparse(call) {
+        let begins = self.choose_dense(tid, call);
+        if !begins && !self.choose_sparse(call) {
             return Ok(false);
         }
         if begins {

@@ -44,7 +44,7 @@ const LONG_MOMENTS: u32 = 3;
 impl Domain {
     /// Runs the domain to its end. Returns the seed of the one that its last task goes on in, if it does.
     pub fn run(&mut self) -> Result<Option<Seed>> {
-        self.holds_due(self.first_tid)?;
+        self.hold_if_due(self.first_tid)?;
         self.recorder().begin_guided()?;
         loop {
             if self.tasks.is_empty() {

@@ -48,7 +48,7 @@ impl Sharers {
     /// The domain has ended: the objects that it was the last to need.
     pub(crate) fn leave(&mut self, domain: DomainId) -> Vec<ObjectId> {
         let objects = self.objects_of.remove(&domain).unwrap_or_default();
-        objects.into_keys().filter(|object| self.is_last(*object)).collect()
+        objects.into_keys().filter(|object| self.drop_one(*object)).collect()
     }
 
     /// The domain has unmapped an object. Was it the last to need that? One that has the object more than
@@ -59,11 +59,11 @@ impl Sharers {
             return false;
         }
         objects.remove(&object);
-        self.is_last(object)
+        self.drop_one(object)
     }
 
-    /// One domain less needs the object: was it the last?
-    fn is_last(&mut self, object: ObjectId) -> bool {
+    /// One domain less needs the object. True: it was the last.
+    fn drop_one(&mut self, object: ObjectId) -> bool {
         let Some(count) = self.counts.get_mut(&object) else { return false };
         *count -= 1;
         *count == 0

@@ -131,11 +131,11 @@ impl<'t> Retries<'t> {
     }
 
     /// The replica has done an event.
-    pub(crate) fn has_come(&mut self, replica: &Replica<'_>) {
+    pub(crate) fn note_come(&mut self, replica: &Replica<'_>) {
         if self.trial.as_ref().is_some_and(|trial| replica.position() > trial.position) {
             self.trial = None;
             self.alarm.set_trial(None);
-            self.shared.search().has_come(self.domain);
+            self.shared.search().note_come(self.domain);
         }
     }
 

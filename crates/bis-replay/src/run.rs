@@ -246,7 +246,7 @@ impl<'scope, 'env> Job<'scope, 'env> {
             }
             match stop? {
                 Stop::Event(seq) => {
-                    self.retries.has_come(&self.replica);
+                    self.retries.note_come(&self.replica);
                     self.count_events(PROGRESS_EVERY);
                     if matches!(self.extent, Extent::Until(last) if seq >= last) {
                         return Ok(true);
@@ -282,7 +282,7 @@ impl<'scope, 'env> Job<'scope, 'env> {
             self.host.alarm.end_search();
             return Ok(());
         };
-        if self.patience.is_over(progress, recorded) {
+        if self.patience.note_progress(progress, recorded) {
             return Err(self.replica.give_up(&mut self.host));
         }
         self.host.alarm.begin_search();
@@ -438,7 +438,7 @@ impl Host for JobHost<'_, '_> {
         self.look_at(reader)
     }
 
-    fn wants_fork(&mut self, domain: DomainId) -> bool {
+    fn take_fork(&mut self, domain: DomainId) -> bool {
         let shared = self.context.shared;
         shared.selection.extents.contains_key(&domain)
             && shared.world.entries.contains_key(&domain)

@@ -295,7 +295,7 @@ impl Host for Solo<'_> {
         Ok(Reader::There)
     }
 
-    fn wants_fork(&mut self, domain: DomainId) -> bool {
+    fn take_fork(&mut self, domain: DomainId) -> bool {
         self.company.wants(domain)
     }
 

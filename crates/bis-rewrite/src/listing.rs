@@ -37,7 +37,7 @@ impl<'a> Listing<'a> {
     pub fn functions(&self) -> &Functions {
         self.functions.get_or_init(|| {
             let functions = Functions::of(&self.image);
-            self.sections.iter().for_each(|section| self.has_seen(section));
+            self.sections.iter().for_each(|section| self.note_seen(section));
             functions
         })
     }

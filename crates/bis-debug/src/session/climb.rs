@@ -264,7 +264,7 @@ impl<'t> Session<'t> {
                 let is_within = tid.is_some_and(|tid| live.replica.is_within(tid));
                 if last.replace(here) != Some(here)
                     && !is_within
-                    && !goal.is_reached(&mut live)?
+                    && !goal.pass_legs(&mut live)?
                     && !goal.is_stepping()
                     && let Some(copy) = live.replica.checkpoint(&mut live.company)?
                 {

@@ -72,7 +72,7 @@ pub type Change<'a> = &'a dyn Fn(&Target, &mut Registers, &mut Vec<u8>) -> Resul
 
 impl<'t> Session<'t> {
     /// The client has read what is known of the last signal.
-    pub fn may_call(&mut self) {
+    pub fn expect_call(&mut self) {
         self.aside.is_asked = true;
     }
 

@@ -163,8 +163,8 @@ impl Goal<'_> {
         live.is_behind_event_of(self.position)
     }
 
-    /// Has the replica come to the end of its way? Goes on to the next leg where one is done.
-    pub(super) fn is_reached(&mut self, live: &mut Live<'_>) -> Result<bool, Trouble> {
+    /// Goes on to the next leg where one is done. True: the replica has come to the end of its way.
+    pub(super) fn pass_legs(&mut self, live: &mut Live<'_>) -> Result<bool, Trouble> {
         if !self.is_near(live)? {
             return Ok(false);
         }

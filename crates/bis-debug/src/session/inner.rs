@@ -33,7 +33,7 @@ pub(super) struct Inner {
 
 impl Inner {
     /// A replica stands at this place.
-    pub(super) fn stands_at(&mut self, live: &Live<'_>, position: &Position) {
+    pub(super) fn note_place(&mut self, live: &Live<'_>, position: &Position) {
         if live.replica.done().0 == position.event {
             self.add(position);
         }
@@ -52,7 +52,7 @@ impl Inner {
     }
 
     /// This is the place of an event, a pause; or it was looked for in vain.
-    pub(super) fn pauses_at(&mut self, pause: EventSeq, place: Option<Position>) {
+    pub(super) fn note_pause(&mut self, pause: EventSeq, place: Option<Position>) {
         if self.pauses.len() == PAUSES_MAX {
             self.pauses.pop_front();
         }

@@ -152,9 +152,9 @@ impl<'t> Session<'t> {
         watches: &[Piece],
         wanted: &Limit<'_>,
     ) -> Result<Option<Stop>, Trouble> {
-        if goal.is_reached(live)? {
+        if goal.pass_legs(live)? {
             live.replica.end_counts()?;
-            self.inner.stands_at(live, goal.position);
+            self.inner.note_place(live, goal.position);
             return Ok(None);
         }
         let is_near = goal.is_near(live)?;

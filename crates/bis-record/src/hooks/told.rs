@@ -31,7 +31,7 @@ impl Domain {
             if self.tokens.holds_any() {
                 self.tokens.linger.left(answered);
             } else {
-                self.linger.has_run_out(answered);
+                self.linger.note_run_out(answered);
             }
         }
         tried

@@ -15,8 +15,8 @@ use bis_tracee::siginfo::SigInfo;
 use crate::{domain::Domain, error::Result};
 
 impl Domain {
-    /// The task has trapped for the flag that the program itself has set. True: a jump of ours has led it into
-    /// a trampoline; it is in front of its own instruction again, and no handler hears of this step.
+    /// The task has trapped for the flag that the program itself has set. True: a jump of ours has led it
+    /// into a trampoline; it is in front of its own instruction again, and no handler hears of this step.
     pub fn step_out_of_trampoline(&mut self, tid: Tid, info: &SigInfo, before: &Registers) -> Result<bool> {
         if info.signal() != Signal::TRAP || info.code() != libc::TRAP_TRACE {
             return Ok(false);

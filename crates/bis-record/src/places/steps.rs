@@ -82,9 +82,9 @@ impl Domain {
         }
     }
 
-    /// Does the task do nothing but look whether something has changed? Single steps bring it back to exactly
-    /// the registers that it has now.
-    pub fn spins(&mut self, tid: Tid) -> Result<bool> {
+    /// Steps the task, to see whether it does nothing but look whether something has changed. True: single
+    /// steps have brought it back to exactly the registers that it had.
+    pub fn step_to_same_state(&mut self, tid: Tid) -> Result<bool> {
         let first = self.stopped(tid)?.regs()?;
         let extended = place::extended(&self.stopped(tid)?.xstate()?);
         for _ in 0..SPIN_MAX {

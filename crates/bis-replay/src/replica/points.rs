@@ -260,7 +260,7 @@ fn end_counts_of(task: &mut Task, space: &Space, traps: &mut Traps) -> Result<()
         if let Some(rip) = traps.counted().iter().find_map(|counted| counted.original(regs.ip())) {
             task.set_regs(&Registers { rip, ..regs })?;
             if traps.counted().iter().any(|counted| counted.place == Addr(rip)) {
-                stands_counted(task, traps, Addr(rip));
+                note_counted_place(task, traps, Addr(rip));
             }
             return Ok(());
         }
@@ -270,7 +270,7 @@ fn end_counts_of(task: &mut Task, space: &Space, traps: &mut Traps) -> Result<()
         let place =
             task.run(&space.memory, traps, Run { interrupt: None, step: true, hooks: space.hooks })?;
         if let Found::Point(place) = place.found {
-            stands_counted(task, traps, place);
+            note_counted_place(task, traps, place);
             return Ok(());
         }
     }
@@ -278,7 +278,7 @@ fn end_counts_of(task: &mut Task, space: &Space, traps: &mut Traps) -> Result<()
 }
 
 /// The task stands at a place, and that arrival was counted: a breakpoint there must not stop it again.
-fn stands_counted(task: &mut Task, traps: &mut Traps, place: Addr) {
+fn note_counted_place(task: &mut Task, traps: &mut Traps, place: Addr) {
     task.told = Some(place);
     traps.last = Some((task.ours, place));
 }
