@@ -303,7 +303,7 @@ impl Recorder<'_> {
     /// a domain with the token may touch are stable here.
     pub fn sums(&mut self, tid: Tid) -> Result<Vec<RangeSum>> {
         let Some(checksum) = self.session.options.checksum else { return Ok(Vec::new()) };
-        // While account is kept of writes, pages look touched that are not; who reads them has them, from
+        // While account is kept of writes, pages look touched that are not; a reader has them, from
         // then on.
         self.writes = None;
         let mappings = maps::read(tid)?;
@@ -369,7 +369,7 @@ impl Recorder<'_> {
         Ok(())
     }
 
-    /// The same for one task.
+    /// As `write_entries`, for one task.
     pub fn write_entry(&mut self, tid: Tid) -> Result<()> {
         let Some(call) = self.tasks.get_mut(&tid).and_then(|task| task.call.as_mut()) else { return Ok(()) };
         if call.entered || call.silent {

@@ -1,4 +1,4 @@
-//! Who runs next. One task of a domain at a time executes program code:
+//! Which task runs next. One task of a domain at a time executes program code:
 //!
 //! - The running task keeps its turn over system calls that return at once, until its time slice is over and
 //!   another of at least its priority is ready. The slice is looked at when the task makes a call; one that

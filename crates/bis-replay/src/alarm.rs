@@ -27,8 +27,9 @@ const SEARCH_MIN: Duration = Duration::from_secs(2);
 const COMPUTED_MIN: Duration = Duration::from_secs(2);
 const COMPUTED_TIMES: u32 = 300;
 
-/// Who was stopped that often since it was asked before, at the place or by what the search itself does to
-/// memory, has done something else than to compute: each stop takes what ten thousands of instructions do.
+/// A task that was stopped that often since it was asked before, at the place or by what the search itself
+/// does to memory, has done something else than to compute: each stop takes what ten thousands of
+/// instructions do.
 const STOPS_MIN: u64 = 100;
 
 /// When one domain is to be stopped.

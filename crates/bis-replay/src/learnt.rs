@@ -185,7 +185,7 @@ impl Found {
     }
 }
 
-/// A divergence, and who is suspected of it.
+/// A divergence, and the pauses that are suspected of it.
 struct Trial {
     divergence: Box<Divergence>,
     /// The last pause first.

@@ -1,4 +1,4 @@
-//! One client and its session: every command is answered here, or sent to who knows the answer.
+//! One client and its session: every command is answered here, or sent to the module that knows the answer.
 
 use std::{collections::BTreeSet, io, net::TcpStream};
 

@@ -84,7 +84,7 @@ impl<'t> Climb<'t> {
         }))
     }
 
-    /// The goal of who goes on from one of its copies that has done so much.
+    /// The goal of a replica that goes on from one of its copies, which has done so much.
     pub(super) fn goal(&self, done: Done) -> Goal<'_> {
         match &self.behind {
             Some(behind) => Goal::new(behind),

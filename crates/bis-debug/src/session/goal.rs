@@ -34,7 +34,8 @@ pub(super) struct Done {
     seen: u64,
     /// The program has been asked to count the leg's arrivals by itself.
     is_asked: bool,
-    /// The same for the legs that are done: nobody is to be stopped for these.
+    /// The program has been asked to count arrivals of the legs that are done: nobody is to be stopped for
+    /// these.
     is_passed_asked: bool,
 }
 

@@ -29,7 +29,7 @@ pub struct TextOrders {
     pub texts: Vec<(File, DenseOrder)>,
 }
 
-/// Who makes dense texts while a recording goes on: begins to, and comes back at once.
+/// What makes dense texts while a recording goes on: it begins to, and comes back at once.
 #[derive(Clone)]
 pub struct TextMakers(Arc<Begin>);
 

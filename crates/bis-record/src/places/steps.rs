@@ -113,7 +113,7 @@ impl Domain {
         step
     }
 
-    /// The same, for a task that is hushed for steps.
+    /// As [`Domain::step`], for a task that is hushed for steps.
     pub fn step_hushed(&mut self, tid: Tid) -> Result<Step> {
         self.task(tid)?.steps.interrupt();
         let begin = self.stopped(tid)?.regs()?;
@@ -172,9 +172,9 @@ impl Domain {
     }
 
     /// Lets a task that stands in a trampoline of dense text come out of it: in the middle of a count, a
-    /// register of the program's may be where another task's would be, too; and who takes the address in a
-    /// handler's frame for one to jump to must find the program there, not the middle of a jump. False:
-    /// something else has come first.
+    /// register of the program's may be where another task's would be, too; and a program that takes the
+    /// address in a handler's frame for one to jump to must find the program there, not the middle of a jump.
+    /// False: something else has come first.
     pub fn leave_trampoline(&mut self, tid: Tid) -> Result<bool> {
         /// About as many instructions as the longest trampoline has. A loop may never leave it: then its
         /// place is there, but not in a count; and a timer must not come before the steps are made.

@@ -145,9 +145,9 @@ impl Crew {
         Ok(())
     }
 
-    /// The same after a call. That may have sent the task itself a signal of which the kernel kept nothing
-    /// but the number (see [`Crew::is_carrier`]): so it may be with those that are sent with more than
-    /// that, or by tgkill.
+    /// As [`Crew::expect_signal`], after a call. That may have sent the task itself a signal of which the
+    /// kernel kept nothing but the number (see [`Crew::is_carrier`]): so it may be with those that are sent
+    /// with more than that, or by tgkill.
     pub fn expect_signal_of(&mut self, tid: Tid, call: &Call, regs: &Registers) -> Result<()> {
         self.expect_signal(tid, regs)?;
         let to_itself = match call.nr.cast_signed() {

@@ -235,8 +235,8 @@ impl Replica<'_> {
             };
             let place = match (gone, leaving.take()) {
                 (Gone::Stopped(stop), left) => {
-                    // A breakpoint that it has come to is counted, and must be told of; who asked, still
-                    // asks.
+                    // A breakpoint that it has come to is counted, and must be told of; a caller that asked,
+                    // still asks.
                     let is_counted = matches!(stop, Stop::Point(..) | Stop::Watched(..));
                     let stop = left.filter(|_| !is_counted).unwrap_or(stop);
                     if seek.is_looking(task.regs()?.ip()) {
