@@ -95,7 +95,7 @@ impl Gdb {
         }
     }
 
-    /// The same, of a command that must show this text.
+    /// As `ask`, of a command that must show this text.
     pub fn expect(&mut self, command: &str, wanted: &str) -> Result<Duration> {
         let (shown, took) = self.ask(command)?;
         if !shown.contains(wanted) {

@@ -45,11 +45,12 @@ pub const AREA_LEN: u64 = LOG_BASE + LOG_LEN - AREA_BASE;
 
 /// Where a trampoline enters, with rcx = the address behind the trampoline's own system call.
 pub const ENTER: u64 = symbols::ENTER;
-/// The same for a function of the vdso that reads the clock (clock_gettime, gettimeofday, time).
+/// Where a trampoline of a vdso function that reads the clock (clock_gettime, gettimeofday, time) enters,
+/// with rcx as for [`ENTER`].
 pub const CLOCK: u64 = symbols::CLOCK;
 /// Where a trampoline of an rdtsc instruction enters, with rdx = the address behind the trampoline's own.
 pub const RDTSC: u64 = symbols::RDTSC;
-/// The same for rdtscp.
+/// Where a trampoline of an rdtscp instruction enters, with rdx as for [`RDTSC`].
 pub const RDTSCP: u64 = symbols::RDTSCP;
 /// Where a trampoline of a cpuid instruction enters, with rdx = the address behind the trampoline's own.
 pub const CPUID: u64 = symbols::CPUID;

@@ -212,7 +212,7 @@ state! {
     /// Recording: the addresses of the kernel's clock_gettime, gettimeofday and time, for the hooks to call;
     /// 0: not to be called.
     CLOCKS: 3;
-    /// The same for getcpu.
+    /// Recording: the address of the kernel's getcpu; 0: not to be called.
     GETCPU: 1;
     /// Recording: reads of this many bytes and more are traced, unless their descriptor is one of those that
     /// are copied; 0: none are.
@@ -265,7 +265,7 @@ numbered! { CLASSES;
         Unknown,
         /// What is written there concerns nobody but the kernel: a pipe, a socket.
         Plain,
-        /// The same, of a regular file that nobody has mapped.
+        /// A regular file that nobody has mapped: what is written there concerns nobody but the kernel.
         File,
         /// Standard output of the recording, something below /proc or /dev: its calls are traced.
         Special,
@@ -285,7 +285,7 @@ pub mod flag {
         WRITES_FD = 1 << 1;
         /// Only if argument 0 is no path of /proc or /dev.
         TAKES_PATH0 = 1 << 2;
-        /// The same for argument 1, relative to a descriptor in argument 0.
+        /// Only if argument 1 is no path of /proc or /dev, relative to a descriptor in argument 0.
         TAKES_PATH1 = 1 << 3;
         /// The class of descriptor 0 is gone.
         CLEARS_FD0 = 1 << 4;
@@ -306,7 +306,7 @@ pub mod flag {
         ALIGNED = 1 << 11;
         /// The result is a new descriptor that concerns nobody: of a socket, an eventfd.
         MAKES_FD = 1 << 12;
-        /// The same for the two that its memory names.
+        /// The call's memory names two new descriptors that concern nobody.
         MAKES_TWO = 1 << 13;
         /// The result is one like descriptor 0.
         COPIES_FD = 1 << 14;
@@ -475,13 +475,14 @@ constants! { NUMBERS: u16;
     /// What entries say in place of a call's number for `rdrand`; the result is the number, the data are the
     /// carry flag.
     NR_RDRAND = 0x1fa;
-    /// The same for `rdseed`.
+    /// What entries say in place of a call's number for `rdseed`; result and data are as for `rdrand`.
     NR_RDSEED = 0x1fb;
-    /// The same for `rdpid`, without a flag.
+    /// What entries say in place of a call's number for `rdpid`; the result is the number, without a flag.
     NR_RDPID = 0x1fc;
     /// What entries say in place of a call's number for `rdtsc`; the result is the counter.
     NR_RDTSC = 0x1fd;
-    /// The same for `rdtscp`; the data are ecx.
+    /// What entries say in place of a call's number for `rdtscp`; the result is the counter, the data are
+    /// ecx.
     NR_RDTSCP = 0x1fe;
 }
 

@@ -72,7 +72,7 @@ pub struct Options {
     pub checkpoint_memory: Option<u64>,
     /// Where what the program wrote goes; none: our standard output and error.
     pub echo_to: Option<File>,
-    /// Who is told of what breakpoints print, and of other news. None: the debugger.
+    /// The listener that is told of what breakpoints print, and of other news. None: the debugger.
     pub listener: Option<Listener>,
     /// The program that the trace is being made of: the session follows it.
     pub program: Option<LiveProgram>,

@@ -91,7 +91,7 @@ impl Started {
         Started { path: link("exe"), argv, envp, cwd: link("cwd") }
     }
 
-    /// The same of a fresh image, whose stack is among `writes`: the kernel has just put the words there.
+    /// How a fresh image was started, whose stack is among `writes`: the kernel has just put the words there.
     fn of_fresh(tid: Tid, regs: &Registers, writes: &[MemWrite]) -> Started {
         let Some([argv, envp]) = words_on_stack(regs, writes) else { return Started::of(tid) };
         let link = |name: &str| proc::link(tid, name).unwrap_or_default().into_os_string().into_vec();

@@ -52,7 +52,7 @@ impl Domain {
             Maker::Dies => self.recorder().announce_child(tid),
             Maker::Sleeps => {
                 self.recorder().announce_child(tid)?;
-                if self.session.traced.is_used() && self.holds_at_vfork(tid)? {
+                if self.session.traced.is_used() && self.hold_at_vfork(tid)? {
                     return Ok(());
                 }
                 self.resume(tid, Resume::Syscall)
@@ -96,7 +96,7 @@ impl Domain {
             let pid = if args.birth().is_thread { self.task(tid)?.pid } else { child };
             self.tell_birth(tid, child, pid, domain, nr, args.flags);
             if self.tasks.contains_key(&child) {
-                self.holds_due(child)?;
+                self.hold_if_due(child)?;
             }
         }
         Ok(())

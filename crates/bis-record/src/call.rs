@@ -118,7 +118,7 @@ impl Domain {
         let own = Call { nr: entry.orig_rax, args: entry.args() };
         let call = narrow.as_ref().map_or(own, as_wide);
         let vsyscall = is_vsyscall(&entry);
-        if self.comes_first(tid, &call, &entry, narrow.is_some())? {
+        if self.do_first(tid, &call, &entry, narrow.is_some())? {
             return Ok(());
         }
         let sums = self.sums(tid)?;
@@ -144,9 +144,9 @@ impl Domain {
         self.begin_call(tid, &call, row, tried)
     }
 
-    /// Does something come before a call, at whose entry the task stands? Then the call is undone, and made
-    /// anew behind that. `is_narrow`: `call` is what it is taken for.
-    fn comes_first(&mut self, tid: Tid, call: &Call, entry: &Registers, is_narrow: bool) -> Result<bool> {
+    /// Does what comes before a call, at whose entry the task stands. True: there was something; the call is
+    /// undone, and made anew behind that. `is_narrow`: `call` is what it is taken for.
+    fn do_first(&mut self, tid: Tid, call: &Call, entry: &Registers, is_narrow: bool) -> Result<bool> {
         let vsyscall = is_vsyscall(entry);
         let task = self.task(tid)?;
         // A signal that is to find it in the call ends its wait anyway.
@@ -156,7 +156,7 @@ impl Domain {
             self.undo(tid, entry)?;
             return Ok(true);
         }
-        if self.is_interrupted_first(tid, call, entry, vsyscall)? {
+        if self.deliver_first(tid, call, entry, vsyscall)? {
             return Ok(true);
         }
         // A narrow one would be undone as the call that it is taken for.
@@ -202,14 +202,9 @@ impl Domain {
         self.make(tid, blocks && !self.is_alone())
     }
 
-    /// At the entry of a call: does a signal come first that was kept back? True: the call is undone.
-    fn is_interrupted_first(
-        &mut self,
-        tid: Tid,
-        call: &Call,
-        entry: &Registers,
-        vsyscall: bool,
-    ) -> Result<bool> {
+    /// At the entry of a call: delivers a signal that was kept back, if it comes first. True: the call is
+    /// undone.
+    fn deliver_first(&mut self, tid: Tid, call: &Call, entry: &Registers, vsyscall: bool) -> Result<bool> {
         let before = entry.before_call();
         let task = self.task(tid)?;
         let again = task.undone.take_if(|undone| *undone == (before.ip(), before.sp())).is_some();
@@ -380,7 +375,7 @@ impl Domain {
         let is_never_restarted = is_never_restarted(self.call(tid)?.nr);
         let is_wait = self.call(tid)?.handler == Some(Handler::Wait);
         let regs = self.woken_in_call(tid, regs)?;
-        if is_wait && self.waits_for_tracees(tid, &regs)? {
+        if is_wait && self.wait_for_tracees_again(tid, &regs)? {
             return Ok(());
         }
         let Some(regs) = self.moved(tid, regs)? else { return Ok(()) };
@@ -409,8 +404,8 @@ impl Recorder<'_> {
     /// At the entry of a call: its text counts from here on, or no longer, if that is due. True: the call is
     /// undone.
     fn change_text(&mut self, tid: Tid, call: &Call, entry: &Registers) -> Result<bool> {
-        let begins = self.wants_dense(tid, call);
-        if !begins && !self.wants_sparse(call) {
+        let begins = self.choose_dense(tid, call);
+        if !begins && !self.choose_sparse(call) {
             return Ok(false);
         }
         if begins {

@@ -1,6 +1,6 @@
 //! Chaos: scheduling that a program may meet, and hardly ever does, so that rare bugs become frequent.
 //!
-//! - Turns last from a single instruction to twenty milliseconds, and who gets the next is drawn.
+//! - Turns last from a single instruction to twenty milliseconds, and which task gets the next is drawn.
 //! - Now and then, for a while, one thread gets a turn only when no other of its domain can run, or not even
 //!   then: the waiting thread that never came in time, the writer that nobody saw halfway.
 //! - Threads are stopped in front of instructions that touch memory which others see, and kept there

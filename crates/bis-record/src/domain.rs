@@ -57,11 +57,11 @@ pub struct Domain {
     pub tokens: Tokens,
     /// Its tokens are given back at once if somebody wants them: its task only spins, or gives its turn away.
     pub gives_up: bool,
-    /// With chaos: who gets no turn.
+    /// With chaos: which tasks get no turn.
     pub mood: Mood,
     /// The running task makes a step of its own.
     pub creeps: bool,
-    /// With chaos: who was asked to stop last, and how long it had had the processor then.
+    /// With chaos: the task that was asked to stop last, and how long it had had the processor then.
     pub had_run: Option<(Tid, Duration)>,
     /// What its tasks are reading of address spaces.
     pub shown: Vec<ShownText>,

@@ -89,7 +89,7 @@ impl Journal {
     }
 
     /// An event of this kind is about to be written. True: it is one that something has happened in.
-    fn counts(&mut self, kind: &EventKind) -> bool {
+    fn count_event(&mut self, kind: &EventKind) -> bool {
         let happens =
             !matches!(kind, EventKind::Pause(_) | EventKind::Token { .. } | EventKind::Hooked { .. });
         self.count += 1;
@@ -186,7 +186,7 @@ impl Recorder<'_> {
     /// Writes an event with the checksums of memory before it.
     pub fn event_with(&mut self, tid: Tid, kind: EventKind, sums: Vec<RangeSum>) -> Result<()> {
         if let (Some(guided), EventKind::Signal(_)) = (&mut self.guided, &kind) {
-            guided.is_to_hear();
+            guided.let_hear();
         }
         self.drain(tid)?;
         let seq = self.session.writer.next_seq();
@@ -226,7 +226,7 @@ impl Recorder<'_> {
     fn push(&mut self, seq: EventSeq, tid: Tid, kind: EventKind, sums: Vec<RangeSum>) -> Result<()> {
         let ticks = self.number(tid, &kind)?;
         self.keep_steps(tid, seq, &kind)?;
-        let happens = self.journal.counts(&kind);
+        let happens = self.journal.count_event(&kind);
         if happens {
             self.writes = None;
         }
@@ -303,7 +303,7 @@ impl Recorder<'_> {
     /// a domain with the token may touch are stable here.
     pub fn sums(&mut self, tid: Tid) -> Result<Vec<RangeSum>> {
         let Some(checksum) = self.session.options.checksum else { return Ok(Vec::new()) };
-        // While account is kept of writes, pages look touched that are not; who reads them has them, from
+        // While account is kept of writes, pages look touched that are not; a reader has them, from
         // then on.
         self.writes = None;
         let mappings = maps::read(tid)?;
@@ -369,7 +369,7 @@ impl Recorder<'_> {
         Ok(())
     }
 
-    /// The same for one task.
+    /// As `write_entries`, for one task.
     pub fn write_entry(&mut self, tid: Tid) -> Result<()> {
         let Some(call) = self.tasks.get_mut(&tid).and_then(|task| task.call.as_mut()) else { return Ok(()) };
         if call.entered || call.silent {

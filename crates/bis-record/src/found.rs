@@ -191,7 +191,7 @@ impl Image {
         Ok(Image { pid, traits, prepared: found.prepare(memory)? })
     }
 
-    /// The same, with threads that nobody traces until another supervisor takes them over.
+    /// This image, with threads that nobody traces until another supervisor takes them over.
     ///
     /// # Errors
     /// Where it was killed meanwhile.

@@ -39,8 +39,8 @@ pub struct Points {
 pub enum Wish {
     /// It goes on, to the first of these.
     Run(Points),
-    /// The same, but this task executes one instruction, and then it stops. Others may run before, where this
-    /// one waits.
+    /// It goes on, but this task executes one instruction, and then it stops. Others may run before, where
+    /// this one waits.
     Step(Tid, Points),
     /// These bytes are written to its memory, by an event of this task if it can have one, and it stands
     /// still on.

@@ -1,5 +1,5 @@
-//! The tasks that are stopped with their processes, for who reads of them in /proc: to the kernel, they stand
-//! in stops of their supervisors' like all others.
+//! The tasks that are stopped with their processes, for tasks that read of them in /proc: to the kernel, they
+//! stand in stops of their supervisors' like all others.
 
 use std::{
     collections::HashSet,

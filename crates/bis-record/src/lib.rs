@@ -104,7 +104,7 @@ pub struct Options {
     pub site_cache: Option<PathBuf>,
     /// What dense texts beside that folder may have together, bytes.
     pub text_bytes_max: u64,
-    /// Who makes dense texts of large programs while the recording goes on. None: the recorder makes them,
+    /// What makes dense texts of large programs while the recording goes on. None: the recorder makes them,
     /// and the program waits.
     pub text_makers: Option<TextMakers>,
     /// The folder in which it is remembered what content files have.
@@ -113,12 +113,12 @@ pub struct Options {
     pub stores: Vec<PathBuf>,
     /// Commands that are not recorded.
     pub left_out: Vec<Pattern>,
-    /// Who looks at a process with which the recording fails, before it is killed.
+    /// What looks at a process with which the recording fails, before it is killed.
     pub on_fault: Option<OnFault>,
-    /// Who executes again what was recorded since a checkpoint, where a program asks for it. None: nobody,
+    /// What executes again what was recorded since a checkpoint, where a program asks for it. None: nothing,
     /// and such a request fails.
     pub on_replay: Option<OnReplay>,
-    /// Who says how far the program goes on. Without hooks only. None: it runs.
+    /// The guide says how far the program goes on. Without hooks only. None: it runs.
     pub guide: Option<Guide>,
 }
 
@@ -146,9 +146,9 @@ impl Begins {
 pub enum Checksum {
     /// What the program can write, at every traced event.
     Events,
-    /// The same; and each system call is traced, also those that hooks could make.
+    /// As `Events`, and each system call is traced, also those that hooks could make.
     Calls,
-    /// The same; and what the program has of files and cannot write is summed, too: text and constants.
+    /// As `Calls`, and what the program has of files and cannot write is summed, too: text and constants.
     All,
 }
 

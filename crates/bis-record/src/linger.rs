@@ -78,8 +78,8 @@ impl Linger {
         }
     }
 
-    /// The same, where that has cost nothing.
-    pub fn has_run_out(&mut self, answered: u64) {
+    /// As [`Linger::left`], for a call that was left at no cost.
+    pub fn note_run_out(&mut self, answered: u64) {
         if self.rest > 0 {
             self.left(answered);
         }
@@ -124,11 +124,11 @@ mod tests {
     fn who_has_waited_for_nobody_goes_on() {
         let mut linger = Linger::for_turns();
         for _ in 0..100 {
-            linger.has_run_out(0);
+            linger.note_run_out(0);
             assert_eq!(linger.time(), FOR_TURNS);
         }
         (0..VAIN_MAX).for_each(|_| linger.left(0));
-        (0..VAIN_MAX).for_each(|_| linger.has_run_out(0));
+        (0..VAIN_MAX).for_each(|_| linger.note_run_out(0));
         assert_eq!(linger.time(), FOR_TURNS);
     }
 }

@@ -8,14 +8,14 @@
 //! That is early enough for the program: whatever the writer does next that the target could observe (a byte
 //! through a pipe, a futex, a signal, its own end) comes to the target through a later system call or signal,
 //! and the bytes come with that one at the latest. A target that waits in the kernel gets them when it
-//! returns. What comes late is a store that the target looks out for without ever making a call; and whoever
-//! looks into the target meanwhile (process_vm_readv) sees the old bytes.
+//! returns. What comes late is a store that the target looks out for without ever making a call; and a
+//! program that looks into the target meanwhile (process_vm_readv) sees the old bytes.
 
 //!
 //! An exec replaces the memory. From the call's entry until the new image is known, or the call has failed,
-//! nobody knows which of the two a write would reach: who writes waits so long ([`Mail::target`]), and the
-//! bytes go to the one that there is then. What still waits for the old one is lost with it, as its memory
-//! is.
+//! nobody knows which of the two a write would reach: a domain that writes waits so long ([`Mail::target`]),
+//! and the bytes go to the one that there is then. What still waits for the old one is lost with it, as its
+//! memory is.
 
 use std::{
     collections::{HashMap, HashSet},

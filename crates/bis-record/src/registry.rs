@@ -48,8 +48,8 @@ struct State {
     objects: HashMap<ObjectId, Object>,
     by_key: HashMap<Key, ObjectId>,
     next: u32,
-    /// Who waits for which objects, in the order in which they came. Without it, a domain that gives its
-    /// token back and wants it again would have it before the others were awake.
+    /// Which domains wait for which objects, in the order in which they came. Without it, a domain that gives
+    /// its token back and wants it again would have it before the others were awake.
     waiters: Vec<Waiter>,
     next_ticket: u64,
 }

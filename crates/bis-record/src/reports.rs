@@ -18,13 +18,13 @@ impl Domain {
         let Some(status) = self.task(tid)?.report.take() else { return Ok(None) };
         let told = self.session.traced.is_used() && self.tasks.contains_key(&tid);
         let holds = |domain: &mut Domain| match domain.unhush(tid) {
-            Ok(()) if told => domain.holds_at(tid, status),
+            Ok(()) if told => domain.hold_if_told(tid, status),
             other => other.map(|()| false),
         };
         let result = match (holds(self), status) {
             (Err(error), _) => Err(error),
             (Ok(true), _) => Ok(()),
-            (Ok(false), Status::Seccomp) if self.skips_call(tid) => Ok(()),
+            (Ok(false), Status::Seccomp) if self.skip_call(tid) => Ok(()),
             (Ok(false), Status::Seccomp) => self.call_entry(tid),
             (Ok(false), Status::Syscall) => self.call_exit(tid),
             (Ok(false), Status::Signal(Signal::TRAP)) => self.trap(tid),
@@ -36,7 +36,7 @@ impl Domain {
             (Ok(false), Status::Trap) => self.looked_after(tid),
             (Ok(false), Status::Exec(_)) => return self.exec(tid),
         };
-        let result = result.and_then(|()| if told { self.holds_due(tid).map(drop) } else { Ok(()) });
+        let result = result.and_then(|()| if told { self.hold_if_due(tid).map(drop) } else { Ok(()) });
         // It was killed under our hands; the wait will say so.
         let dead = match &result {
             Err(RecordError::Tracee(TraceeError::Died(dead))) => Some(*dead),
@@ -97,7 +97,7 @@ impl Domain {
 
     fn group_stop(&mut self, tid: Tid, signal: Signal) -> Result<()> {
         let pid = self.task(tid)?.pid;
-        self.stops_in_hook(tid)?;
+        self.halt_with_process(tid)?;
         self.resume(tid, Resume::Listen)?;
         self.hear_of_tracer_again(tid)?;
         // Say that the terminal's user pressed ^Z: the shell waits for us to stop, too.

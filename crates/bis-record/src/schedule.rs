@@ -1,4 +1,4 @@
-//! Who runs next. One task of a domain at a time executes program code:
+//! Which task runs next. One task of a domain at a time executes program code:
 //!
 //! - The running task keeps its turn over system calls that return at once, until its time slice is over and
 //!   another of at least its priority is ready. The slice is looked at when the task makes a call; one that
@@ -44,7 +44,7 @@ const LONG_MOMENTS: u32 = 3;
 impl Domain {
     /// Runs the domain to its end. Returns the seed of the one that its last task goes on in, if it does.
     pub fn run(&mut self) -> Result<Option<Seed>> {
-        self.holds_due(self.first_tid)?;
+        self.hold_if_due(self.first_tid)?;
         self.recorder().begin_guided()?;
         loop {
             if self.tasks.is_empty() {

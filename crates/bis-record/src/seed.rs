@@ -1,10 +1,10 @@
 //! How a domain begins, whichever way: a [`Seed`] is all that the supervisor thread of a domain needs to
 //! begin with it.
 //!
-//! Who makes a seed has given the domain its number and its core, and has entered it in the session's books
-//! (its shared memory, its views), because all this has a place in the order of the parent's events. The
-//! thread takes the task over and writes the domain's first event. Where the task was killed meanwhile there
-//! is no domain.
+//! The code that makes a seed has given the domain its number and its core, and has entered it in the
+//! session's books (its shared memory, its views), because all this has a place in the order of the parent's
+//! events. The thread takes the task over and writes the domain's first event. Where the task was killed
+//! meanwhile there is no domain.
 
 use std::sync::Arc;
 

@@ -47,7 +47,7 @@ use crate::{
     views::Views,
 };
 
-/// Who gets orphans where nobody else wants them.
+/// The process that gets orphans where nobody else wants them.
 const INIT: Tid = Tid(1);
 
 pub struct Session {

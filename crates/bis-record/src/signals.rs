@@ -55,7 +55,7 @@ impl Domain {
     /// The task is about to receive a signal.
     pub fn signal_stop(&mut self, tid: Tid, signal: Signal) -> Result<()> {
         let info = SigInfo(self.stopped(tid)?.siginfo()?);
-        if info.is_fault() && !self.was_queued(&info) {
+        if info.is_fault() && !self.take_queued(&info) {
             return if self.fault_in_hook(tid)? { Ok(()) } else { self.fault(tid, &info) };
         }
         if signal == Signal::CONT && !self.is_carrier(tid, &info) {

@@ -98,7 +98,7 @@ pub struct InCall {
     pub before: Option<PageHashes>,
     /// It writes to standard output or error, whose lock we hold.
     pub echo: Option<StandardStream>,
-    /// The same, for a call that was interrupted before it wrote anything and may be made again, or that
+    /// The stream of a call that was interrupted before it wrote anything and may be made again, or that
     /// waits for another task to have written there: meanwhile we do not hold the lock for it.
     pub echo_again: Option<StandardStream>,
     /// The task has been set back, and is about to make the call again, because of us alone: it came back

@@ -48,7 +48,7 @@ struct Viewed {
 
 #[derive(Debug, Default)]
 struct Books {
-    /// Who has (or has had) a view of which file.
+    /// Which domains have (or have had) a view of which file.
     files: HashMap<Key, Viewed>,
     waiting: HashMap<DomainId, Vec<Change>>,
 }

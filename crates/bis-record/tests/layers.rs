@@ -1,5 +1,6 @@
 //! The layers of this crate: which file may import, and call, what of which other. The list of the layers is
-//! the table in ARCHITECTURE.md; it is read there, so that there is one. Of other crates, the circles.
+//! the table in ARCHITECTURE.md; it is read there, so that there is one. Of other crates, the circles. Of all
+//! crates, names that ask where nothing is answered.
 //!
 //! A file knows another by what it imports of it, by paths in its code, and by the methods of `Domain`, and
 //! of what a domain is made of, that it calls: these are written in many files, and no import shows whose
@@ -393,6 +394,56 @@ fn look_for_circles(known: &Known, max: usize) {
             .collect();
         assert!(of.len() <= max, "{} files in a circle: {of:?}\n{}", of.len(), arrows.join("\n"));
     }
+}
+
+/// Methods by these names ask something. One that changes something instead has a name that says so.
+const QUESTIONS: [&str; 9] = ["is_", "has_", "may_", "can_", "was_", "wants_", "stands_", "holds_", "waits_"];
+
+/// Is nothing returned, or only that it has not failed?
+fn answers_nothing(output: &syn::ReturnType) -> bool {
+    let syn::ReturnType::Type(_, of) = output else { return true };
+    let syn::Type::Path(path) = &**of else { return false };
+    let Some(last) = path.path.segments.last().filter(|last| last.ident == "Result") else { return false };
+    let syn::PathArguments::AngleBracketed(of) = &last.arguments else { return false };
+    let first = of.args.first();
+    matches!(first, Some(syn::GenericArgument::Type(syn::Type::Tuple(of))) if of.elems.is_empty())
+}
+
+/// The names that ask, of methods that may change their value and answer nothing.
+#[derive(Default)]
+struct Unanswered(Vec<String>);
+
+impl<'ast> Visit<'ast> for Unanswered {
+    fn visit_signature(&mut self, it: &'ast syn::Signature) {
+        let name = it.ident.to_string();
+        let changes = it.receiver().is_some_and(|of| of.reference.is_some() && of.mutability.is_some());
+        if changes && QUESTIONS.iter().any(|it| name.starts_with(it)) && answers_nothing(&it.output) {
+            self.0.push(name);
+        }
+        visit::visit_signature(self, it);
+    }
+}
+
+fn unanswered(text: &str) -> Vec<String> {
+    let mut found = Unanswered::default();
+    found.visit_file(&syn::parse_file(text).expect("it compiles"));
+    found.0
+}
+
+#[test]
+fn what_asks_by_its_name_answers() {
+    let crates = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).expect("the crates");
+    let mut count = 0;
+    for of in crates.map(|of| of.expect("a crate").file_name()) {
+        for (module, text) in sources(of.to_str().expect("a name")) {
+            let names = unanswered(&text);
+            assert!(names.is_empty(), "{of:?}: {}: {names:?}", module.join("/"));
+            count += 1;
+        }
+    }
+    assert!(count > 400, "{count} files");
+    let text = "impl It { fn is_old(&mut self); fn has_it(&mut self) -> Result<(), E>; fn is_new(&self); }";
+    assert_eq!(unanswered(&text.replace(';', " {}")), ["is_old", "has_it"]);
 }
 
 /// What these tests would say of a crate of three files.

@@ -27,8 +27,9 @@ const SEARCH_MIN: Duration = Duration::from_secs(2);
 const COMPUTED_MIN: Duration = Duration::from_secs(2);
 const COMPUTED_TIMES: u32 = 300;
 
-/// Who was stopped that often since it was asked before, at the place or by what the search itself does to
-/// memory, has done something else than to compute: each stop takes what ten thousands of instructions do.
+/// A task that was stopped that often since it was asked before, at the place or by what the search itself
+/// does to memory, has done something else than to compute: each stop takes what ten thousands of
+/// instructions do.
 const STOPS_MIN: u64 = 100;
 
 /// When one domain is to be stopped.
@@ -126,9 +127,9 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// Is it in vain? `recorded`: what the way took when it was recorded, with all that the task may have
-    /// waited on it.
-    pub(crate) fn is_over(&mut self, now: Progress, recorded: Duration) -> bool {
+    /// Notes what a search has come to. True: it is in vain. `recorded`: what the way took when it was
+    /// recorded, with all that the task may have waited on it.
+    pub(crate) fn note_progress(&mut self, now: Progress, recorded: Duration) -> bool {
         let goes_on = |before: &Progress| before.pause == now.pause && now.stops < before.stops + STOPS_MIN;
         let Some(before) = self.before.filter(goes_on) else {
             self.before = Some(now);
@@ -152,13 +153,16 @@ mod tests {
     fn only_who_computes_and_comes_nowhere_is_given_up() {
         let mut patience = Patience::default();
         let recorded = Duration::from_millis(20);
-        assert!(!patience.is_over(progress(7, 0, 100), recorded), "the first time that it is asked");
-        assert!(!patience.is_over(progress(7, 1, 107), recorded), "a long way takes longer");
-        assert!(patience.is_over(progress(7, 1, 108), recorded));
-        assert!(!patience.is_over(progress(7, STOPS_MIN, 110), recorded), "it was stopped often");
-        assert!(!patience.is_over(progress(7, STOPS_MIN, 117), recorded));
-        assert!(!patience.is_over(progress(9, STOPS_MIN, 140), recorded), "another search");
-        assert!(!patience.is_over(progress(9, STOPS_MIN, 140), recorded), "it has waited for a processor");
+        assert!(!patience.note_progress(progress(7, 0, 100), recorded), "the first time that it is asked");
+        assert!(!patience.note_progress(progress(7, 1, 107), recorded), "a long way takes longer");
+        assert!(patience.note_progress(progress(7, 1, 108), recorded));
+        assert!(!patience.note_progress(progress(7, STOPS_MIN, 110), recorded), "it was stopped often");
+        assert!(!patience.note_progress(progress(7, STOPS_MIN, 117), recorded));
+        assert!(!patience.note_progress(progress(9, STOPS_MIN, 140), recorded), "another search");
+        assert!(
+            !patience.note_progress(progress(9, STOPS_MIN, 140), recorded),
+            "it has waited for a processor"
+        );
     }
 
     #[test]

@@ -250,7 +250,7 @@ impl Replica<'_> {
         remote.finish()?;
         task.stopped = slot;
         if is_at_entry {
-            task.comes_from_row();
+            task.leave_row();
         }
         Ok(())
     }
@@ -332,7 +332,7 @@ impl Replica<'_> {
 
     /// Copies the process for a domain that begins here, if that is wanted.
     fn fork(&mut self, remote: &mut Remote<'_>, domain: DomainId, host: &mut dyn Host) -> Result<(), Halt> {
-        if !host.wants_fork(domain) {
+        if !host.take_fork(domain) {
             return Ok(());
         }
         let child = copy_process(remote)?;

@@ -192,7 +192,7 @@ impl<'t> Checkpoint<'t> {
         Ok(Some(Parcel { parked, kept, company }))
     }
 
-    /// The process that holds it, for who asks what it takes of memory.
+    /// The process that holds it, for a caller that asks what it takes of memory.
     pub fn pid(&self) -> Tid {
         self.kept.process.pid()
     }

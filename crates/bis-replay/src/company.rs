@@ -138,7 +138,7 @@ impl<'t> Company<'t> {
         })
     }
 
-    /// The same of one that is driven from now on.
+    /// Takes a member out that is driven from now on.
     pub(crate) fn leave(&mut self, domain: DomainId) -> Result<Option<Box<Replica<'t>>>, Halt> {
         let replica = self.take(domain)?;
         Ok(replica.inspect(|_| self.end(domain)))

@@ -81,8 +81,9 @@ impl InVain {
         self.left > LEFT_MAX
     }
 
-    /// `recorded`: what the way took when it was recorded, where the trace says it.
-    pub(crate) fn is_for_ever(&mut self, recorded: Option<Duration>) -> bool {
+    /// Looks at the clock, which begins with the first look. True: nothing has changed for so long that it is
+    /// given up. `recorded`: what the way took when it was recorded, where the trace says it.
+    pub(crate) fn look_at_clock(&mut self, recorded: Option<Duration>) -> bool {
         // A look at the clock may be a fault.
         if self.times == 0 || !self.times.is_multiple_of(Self::TIMES_MIN / 2) {
             return self.times >= Self::TIMES_MAX;
@@ -106,18 +107,18 @@ mod tests {
     fn memory_that_stays_as_it_is_is_waited_for_only_so_often_or_so_long() {
         let (short, long) = (Duration::from_secs(1), Duration::from_mins(2));
         let recorded = Some(Duration::from_secs(1));
-        assert!(often(InVain::TIMES_MAX, short).is_for_ever(recorded));
-        assert!(!often(InVain::TIMES_MAX - 1, long).is_for_ever(recorded), "no look at the clock");
-        assert!(often(InVain::TIMES_MIN, long).is_for_ever(recorded));
+        assert!(often(InVain::TIMES_MAX, short).look_at_clock(recorded));
+        assert!(!often(InVain::TIMES_MAX - 1, long).look_at_clock(recorded), "no look at the clock");
+        assert!(often(InVain::TIMES_MIN, long).look_at_clock(recorded));
         assert!(
-            !often(InVain::TIMES_MIN, long).is_for_ever(Some(Duration::from_secs(3))),
+            !often(InVain::TIMES_MIN, long).look_at_clock(Some(Duration::from_secs(3))),
             "it took long when recorded"
         );
-        assert!(!often(InVain::TIMES_MIN, short).is_for_ever(recorded));
-        assert!(!often(InVain::TIMES_MIN / 2, long).is_for_ever(recorded));
-        assert!(!often(InVain::TIMES_MIN, long).is_for_ever(None));
+        assert!(!often(InVain::TIMES_MIN, short).look_at_clock(recorded));
+        assert!(!often(InVain::TIMES_MIN / 2, long).look_at_clock(recorded));
+        assert!(!often(InVain::TIMES_MIN, long).look_at_clock(None));
         let mut other = often(InVain::TIMES_MIN, long);
         other.count(Some(8));
-        assert!(!other.is_for_ever(recorded) && other.since.is_none());
+        assert!(!other.look_at_clock(recorded) && other.since.is_none());
     }
 }

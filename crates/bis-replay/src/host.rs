@@ -60,8 +60,8 @@ pub trait Host {
     /// As [`Host::hear`].
     fn heard(&mut self, seq: EventSeq) -> io::Result<Reader>;
 
-    /// Is this domain, which the replica forks now, to be replayed from here?
-    fn wants_fork(&mut self, domain: DomainId) -> bool;
+    /// Takes this domain, which the replica forks now, if it is to be replayed from here. False: it is not.
+    fn take_fork(&mut self, domain: DomainId) -> bool;
 
     /// This is its process, and what it has of its parent's address space.
     ///

@@ -1,8 +1,8 @@
-//! Who may run: slots, turns, and the end of everything when one domain fails.
+//! Which domains may run: slots, turns, and the end of everything when one domain fails.
 //!
 //! Every domain has a thread. A thread runs its domain only while it holds a slot; there are `jobs` of them,
-//! each with a core of its own. Who waits for something that another domain must do first (the turn of a
-//! shared object) gives its slot back meanwhile, so that jobs which have not begun get their chance: no
+//! each with a core of its own. A domain that waits for something that another domain must do first (the turn
+//! of a shared object) gives its slot back meanwhile, so that jobs which have not begun get their chance: no
 //! number of slots can lock up. Among those that want a slot, domains that exist already (forked ones, and
 //! those that waited) go before new ones: what is there ends soonest, and the number of living processes
 //! stays small.
@@ -46,7 +46,7 @@ pub(crate) struct Slot {
     core: usize,
 }
 
-/// Who asks for a slot. Lower goes first.
+/// The kinds of domains that ask for a slot. Lower goes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Class {
     /// A domain that has a process already.
@@ -58,7 +58,7 @@ pub(crate) enum Class {
 #[derive(Default)]
 struct State {
     free: Vec<usize>,
-    /// Who wants a slot, and where each of them sleeps.
+    /// The domains that want a slot, and where each of them sleeps.
     queue: BTreeMap<(Class, u64), Arc<Condvar>>,
     next_ticket: u64,
     /// Domains that have begun, or will without anybody's help, and are not at their end.
@@ -273,7 +273,7 @@ impl<'b> Held<'b> {
         self.slot.as_ref().map(|slot| slot.core)
     }
 
-    /// The slot is of another core from now on; who had that one next has ours.
+    /// The slot is of another core from now on; the job that had that one next has ours.
     pub(crate) fn move_to(&mut self, core: usize) {
         let Some(slot) = &mut self.slot else { return };
         if let Some(other) = self.board.lock().free.iter_mut().find(|free| **free == core) {
@@ -324,7 +324,7 @@ impl<'b> Held<'b> {
             }
             state = wait(&woken, state);
         };
-        // It may still be among those awaited: who is not waiting any more is passed over there.
+        // It may still be among those awaited: a domain that is not waiting any more is passed over there.
         state.waiting.remove(&ticket);
         drop(state);
         result?;
@@ -373,7 +373,8 @@ impl State {
         }
     }
 
-    /// A turn of this object has come: who waited for it waits for the next of its turns, or not any longer.
+    /// A turn of this object has come: a domain that waited for it waits for the next of its turns, or not
+    /// any longer.
     fn come(&mut self, object: ObjectId) {
         while let Some(awaited) = self.awaited.get_mut(&object)
             && let Some(&(turn, ticket)) = awaited.first()

@@ -185,7 +185,7 @@ impl Found {
     }
 }
 
-/// A divergence, and who is suspected of it.
+/// A divergence, and the pauses that are suspected of it.
 struct Trial {
     divergence: Box<Divergence>,
     /// The last pause first.
@@ -222,13 +222,13 @@ impl Search {
         !self.trials.is_empty()
     }
 
-    /// The same in this domain.
+    /// Is something tried in this domain that may be wrong?
     pub(crate) fn is_trying(&self, domain: DomainId) -> bool {
         self.trials.contains_key(&domain)
     }
 
     /// The domain has come past where it had diverged.
-    pub(crate) fn has_come(&mut self, domain: DomainId) {
+    pub(crate) fn note_come(&mut self, domain: DomainId) {
         self.trials.remove(&domain);
     }
 
@@ -268,18 +268,19 @@ impl Search {
         self.go_on(domain, found)
     }
 
-    /// The same after an attempt at all of it that did not come to an end.
+    /// What to do after an attempt at the whole replay that did not come to an end: as [`Self::diverged`], in
+    /// the domain where something was tried last.
     ///
     /// # Errors
-    /// The same.
+    /// The divergence to report, when there is nothing else to try.
     pub(crate) fn give_up(&mut self, found: &Found) -> Result<EventSeq, ReplayError> {
         self.go_on(self.last.unwrap_or(DomainId(0)), found)
     }
 
-    /// The same of a domain.
+    /// What to do next in a domain in which something is tried: as [`Self::diverged`].
     ///
     /// # Errors
-    /// The same.
+    /// The divergence to report, when there is nothing else to try.
     pub(crate) fn go_on(&mut self, domain: DomainId, found: &Found) -> Result<EventSeq, ReplayError> {
         let Some(trial) = self.trials.get_mut(&domain) else {
             return Err(ReplayError::Machine("a replay was given up though nothing was tried".into()));

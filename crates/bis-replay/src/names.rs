@@ -54,7 +54,8 @@ impl Replica<'_> {
         self.entry_at(|log, used| entries(log.get(used..)?).next())
     }
 
-    /// The same of the call that it has made last since the last event.
+    /// The number of the system call that the running task has made last, without an event of its own, since
+    /// the last event.
     pub fn last_hooked_call(&self) -> Option<u64> {
         self.entry_at(|log, used| entries(log.get(..used)?).last())
     }

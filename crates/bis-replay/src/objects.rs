@@ -1,8 +1,8 @@
 //! The memory that several domains map: one file in memory for each shared object, and whose turn it is.
 //!
-//! Whoever replays one domain knows only its own stream; the turns of the run tokens are all that domains
-//! replayed side by side have to agree on. Turn n of an object begins when turn n-1 was released; turn 0
-//! belongs to the domain that the object came from. This file keeps the books; waiting is
+//! A thread that replays one domain knows only its own stream; the turns of the run tokens are all that
+//! domains replayed side by side have to agree on. Turn n of an object begins when turn n-1 was released;
+//! turn 0 belongs to the domain that the object came from. This file keeps the books; waiting is
 //! [`crate::job::Board`]'s.
 
 use std::{collections::HashMap, fs::File, io, os::unix::fs::FileExt, sync::Arc};
@@ -48,7 +48,7 @@ impl Sharers {
     /// The domain has ended: the objects that it was the last to need.
     pub(crate) fn leave(&mut self, domain: DomainId) -> Vec<ObjectId> {
         let objects = self.objects_of.remove(&domain).unwrap_or_default();
-        objects.into_keys().filter(|object| self.is_last(*object)).collect()
+        objects.into_keys().filter(|object| self.drop_one(*object)).collect()
     }
 
     /// The domain has unmapped an object. Was it the last to need that? One that has the object more than
@@ -59,11 +59,11 @@ impl Sharers {
             return false;
         }
         objects.remove(&object);
-        self.is_last(object)
+        self.drop_one(object)
     }
 
-    /// One domain less needs the object: was it the last?
-    fn is_last(&mut self, object: ObjectId) -> bool {
+    /// One domain less needs the object. True: it was the last.
+    fn drop_one(&mut self, object: ObjectId) -> bool {
         let Some(count) = self.counts.get_mut(&object) else { return false };
         *count -= 1;
         *count == 0
@@ -141,7 +141,7 @@ impl Objects {
         self.all.get(&object).and_then(|found| found.file.clone()).ok_or_else(|| missing(object))
     }
 
-    /// The same with files of their own, each with the content that it has now.
+    /// These objects with files of their own, each with the content that it has now.
     pub(crate) fn copy(&self) -> io::Result<Objects> {
         let copy = |(object, known): (&ObjectId, &Object)| {
             let of_its_own =

@@ -51,8 +51,8 @@
 //!
 //! A system call that is made again after an interruption, or by an event that leaves the task in front of
 //! its call, is a new arrival where the instruction has not moved, or where the event has changed the text;
-//! it is none where the task goes on at the trampoline's own copy. Who wants one arrival for each call
-//! catches events, not arrivals.
+//! it is none where the task goes on at the trampoline's own copy. A caller that wants one arrival for each
+//! call catches events, not arrivals.
 //!
 //! A task that stands at a jump of ours ([`ProgramText::leads_to`]) is shown at an instruction and has not
 //! arrived at its place yet. To step such a task by one instruction is to let it execute the jump first;

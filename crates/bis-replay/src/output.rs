@@ -21,7 +21,7 @@ use crate::{Options, ReplayError, Summary, echo::Source, replay_to};
 /// A line that is longer comes in pieces of this length, bytes.
 const LINE_BYTES_MAX: usize = 64 << 10;
 
-/// Who wrote a byte of a line.
+/// The event, and its domain, that wrote a byte of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Writer {
     pub event: EventSeq,
@@ -42,7 +42,7 @@ impl Line {
         Line { stream, text: Vec::new(), writers: Vec::new() }
     }
 
-    /// Who wrote the byte at this offset. An offset behind the end stands for the last byte.
+    /// What wrote the byte at this offset. An offset behind the end stands for the last byte.
     ///
     /// # Panics
     /// Never: a line has at least one writer.

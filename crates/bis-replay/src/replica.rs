@@ -120,7 +120,7 @@ pub(crate) enum Stage {
     Going(Box<Going>),
     /// Its task is at its place, which was compared. Nothing of the outcome is done.
     There,
-    /// The same, and the driver knows it.
+    /// Its task is at its place, and the driver knows it.
     Told,
     /// Turns that end with it, and do not begin with it, have ended.
     Released,
@@ -133,9 +133,9 @@ pub struct Limit<'a> {
     pub event: Option<EventSeq>,
     /// This event's task is at its place, and nothing of its outcome is done.
     pub before: Option<EventSeq>,
-    /// The same of every signal that takes effect.
+    /// The task of any signal that takes effect is at its place, and nothing of its outcome is done.
     pub signals: bool,
-    /// The same of the domain's end, as [`Replica::is_end`] has it.
+    /// The domain has come to its end, as [`Replica::is_end`] has it.
     pub end: bool,
     /// The next event is done.
     pub each_event: bool,
@@ -329,7 +329,7 @@ impl<'t> Replica<'t> {
         Ok(self.cursor.underway.as_ref().map(|underway| &*underway.event))
     }
 
-    /// The same, and the replica as it stands before that event.
+    /// The event that comes next, and the replica as it stands before that event.
     ///
     /// # Errors
     /// Where the trace cannot be read.
@@ -356,7 +356,7 @@ impl<'t> Replica<'t> {
         Some((&underway.event, !matches!(underway.stage, Stage::Going(_))))
     }
 
-    /// The number that this task has here, for who reads about it in /proc.
+    /// The number that this task has here, for a program that reads about it in /proc.
     pub fn our_task(&self, tid: Tid) -> Option<Tid> {
         self.tasks.get(&tid).map(|task| task.ours)
     }

@@ -131,11 +131,11 @@ impl<'t> Retries<'t> {
     }
 
     /// The replica has done an event.
-    pub(crate) fn has_come(&mut self, replica: &Replica<'_>) {
+    pub(crate) fn note_come(&mut self, replica: &Replica<'_>) {
         if self.trial.as_ref().is_some_and(|trial| replica.position() > trial.position) {
             self.trial = None;
             self.alarm.set_trial(None);
-            self.shared.search().has_come(self.domain);
+            self.shared.search().note_come(self.domain);
         }
     }
 
@@ -149,7 +149,8 @@ impl<'t> Retries<'t> {
         Ok(Some(changed))
     }
 
-    /// The same after a failure. What no place explains is returned.
+    /// Learns from a failure: the pause that is looked for otherwise from now on. A failure that no place
+    /// explains is returned.
     pub(crate) fn learn(&self, halt: Halt) -> Result<EventSeq, Halt> {
         match halt {
             Halt::Failed(ReplayError::Divergence(divergence)) => {
@@ -191,7 +192,7 @@ impl<'t> Retries<'t> {
         let position = self.trial.as_ref().map_or(position, |trial| trial.position.max(position));
         way.made = now;
         self.trial = None;
-        // Who only looks for the same place in a slower way has all the time that it takes.
+        // A replica that only looks for the same place in a slower way has all the time that it takes.
         let is_trying = self.shared.search().is_trying(self.domain);
         self.trial = is_trying.then_some(Trial { position });
         self.alarm.set_trial(is_trying.then_some(until));

@@ -104,7 +104,7 @@ fn whole_life<'scope, 'env: 'scope>(context: Context<'scope, 'env>, begin: Begin
             tracing::info!(%domain, why, "cut");
             shared.board.cut(why);
         }
-        // Who drives the replica has looked after that.
+        // The driver of the replica has looked after that.
         Err(Halt::Seen(pause)) => shared.board.fail(retry::seen_again(pause)),
         Err(Halt::Failed(error)) => shared.board.fail(error),
     }
@@ -187,7 +187,7 @@ struct Job<'scope, 'env> {
     extent: Extent,
     /// The core that the thread and its tasks are pinned to.
     core: Option<usize>,
-    /// The same, for who balances.
+    /// The core's seat, for the thread that balances.
     seat: Arc<Seat>,
     /// So many of its events were told of.
     counted: u64,
@@ -246,7 +246,7 @@ impl<'scope, 'env> Job<'scope, 'env> {
             }
             match stop? {
                 Stop::Event(seq) => {
-                    self.retries.has_come(&self.replica);
+                    self.retries.note_come(&self.replica);
                     self.count_events(PROGRESS_EVERY);
                     if matches!(self.extent, Extent::Until(last) if seq >= last) {
                         return Ok(true);
@@ -282,7 +282,7 @@ impl<'scope, 'env> Job<'scope, 'env> {
             self.host.alarm.end_search();
             return Ok(());
         };
-        if self.patience.is_over(progress, recorded) {
+        if self.patience.note_progress(progress, recorded) {
             return Err(self.replica.give_up(&mut self.host));
         }
         self.host.alarm.begin_search();
@@ -379,7 +379,7 @@ impl Host for JobHost<'_, '_> {
     fn begin_pause(&mut self, domain: DomainId, pause: EventSeq) {
         let shared = self.context.shared;
         shared.begin_pause(domain, pause);
-        // Who has all right places does not go anywhere for ever.
+        // A replay that has all right places does not go anywhere for ever.
         if shared.is_guessing {
             self.alarm.begin_search();
         }
@@ -438,7 +438,7 @@ impl Host for JobHost<'_, '_> {
         self.look_at(reader)
     }
 
-    fn wants_fork(&mut self, domain: DomainId) -> bool {
+    fn take_fork(&mut self, domain: DomainId) -> bool {
         let shared = self.context.shared;
         shared.selection.extents.contains_key(&domain)
             && shared.world.entries.contains_key(&domain)

@@ -6,8 +6,9 @@
 //! its registers, and what of its memory was different the last time, with what is wanted
 //! ([`bis_rewrite::conditional`]), and stops only where they are the same. Meanwhile no other task of the
 //! domain runs, so nobody sees that the text is another. Text that the program may write is protected from
-//! that for as long; who writes it nevertheless finds the text that was there. Who reads it is noticed, by
-//! debug registers, but too late: then the replay begins again and does without a jump there.
+//! that for as long; an instruction that writes it nevertheless finds the text that was there. One that reads
+//! it is noticed, by debug registers, but too late: then the replay begins again and does without a jump
+//! there.
 
 use std::ops::Range;
 
@@ -203,7 +204,7 @@ impl Seek {
             return Ok(None);
         };
         let text = Addr(start)..Addr(span.end());
-        // Whoever reads the text is to be noticed.
+        // An instruction that reads the text is to be noticed.
         let Some(watches) = watched(&text, room) else { return Ok(None) };
         // A count of the driver's is in the text that would give way. (One behind it counts as ever.)
         if traps.counts_in(&text) {

@@ -25,13 +25,13 @@ use crate::{
     world::World,
 };
 
-/// Who gets what the program writes to its standard output (1) and error (2).
+/// What gets the bytes that the program writes to its standard output (1) and error (2).
 pub type Ear = Box<dyn FnMut(StandardStream, &[u8]) -> io::Result<()>>;
 
 /// See the module's text.
 pub struct Solo<'t> {
     world: &'t World<'t>,
-    /// Who is replayed beside the replica, and the shared objects.
+    /// The domains that are replayed beside the replica, and the shared objects.
     pub company: Company<'t>,
     /// The domain that is driven.
     driven: Option<DomainId>,
@@ -57,8 +57,7 @@ pub struct Other<'t> {
     pub event: EventSeq,
 }
 
-/// Who wants to know when a replica begins to wait (none), and of each [`Other`] that does something
-/// meanwhile.
+/// What is told when a replica begins to wait (none), and of each [`Other`] that does something meanwhile.
 pub type Observer<'a, 't> = &'a mut dyn FnMut(&Replica<'t>, Option<Other<'t>>);
 
 /// What has become of the turns that a replica waits for.
@@ -92,7 +91,7 @@ impl<'t> Solo<'t> {
         }
     }
 
-    /// Who has listened to the other listens here from now on.
+    /// The ear that has listened to the other listens here from now on.
     pub fn take_ear(&mut self, other: &mut Solo<'_>) {
         self.ear = other.ear.take();
     }
@@ -295,7 +294,7 @@ impl Host for Solo<'_> {
         Ok(Reader::There)
     }
 
-    fn wants_fork(&mut self, domain: DomainId) -> bool {
+    fn take_fork(&mut self, domain: DomainId) -> bool {
         self.company.wants(domain)
     }
 

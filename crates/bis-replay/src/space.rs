@@ -82,7 +82,7 @@ pub(crate) struct Space {
     pub names: BTreeMap<Tid, Vec<u8>>,
     /// Where the program's data segment ends, as its last brk has said. Diversions need it, replay does not.
     pub brk: Option<Addr>,
-    /// The same of the last brk in the log that hooks are about to consume.
+    /// Where the data segment ends by the last brk in the log that hooks are about to consume.
     pub hooked_brk: Option<Addr>,
     /// Of the program's hooks, if it has any.
     pub hooks: hooks::Places,
@@ -121,7 +121,7 @@ fn own(addr: Addr, len: u64) -> Result<(), EffectError> {
     Ok(())
 }
 
-/// The same, for who has no effect to refuse.
+/// Is this a range of the program's own? As `own`, where there is no effect to refuse.
 pub(crate) fn is_own(addr: Addr, len: u64) -> bool {
     own(addr, len).is_ok()
 }
@@ -412,7 +412,7 @@ impl Space {
         Ok(self.memory.write(addr, bytes)?)
     }
 
-    /// The same, for bytes that no trace asks for.
+    /// Puts bytes into the program's memory that no trace asks for.
     pub(crate) fn put_own(&self, addr: Addr, bytes: &[u8]) -> Result<(), Halt> {
         self.put(addr, bytes).map_err(|error| match error {
             EffectError::Failed(error) => Halt::Failed(error),

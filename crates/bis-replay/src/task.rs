@@ -255,7 +255,7 @@ impl Task {
     }
 
     /// Calls in a row were made in its name: it stands at the entry of the one behind them.
-    pub(crate) fn comes_from_row(&mut self) {
+    pub(crate) fn leave_row(&mut self) {
         self.at_entry = true;
     }
 

@@ -70,7 +70,7 @@ pub struct Traps {
     /// The task of the next event is to stop at so many counts of its text.
     pub(crate) count: Option<CountStop>,
     watches: Vec<Piece>,
-    /// The same, with no more registers than there are for them.
+    /// The watches, with no more registers than there are for them.
     fitting: Vec<Piece>,
     /// Those of them that no debug register watches.
     pub(crate) areas: Areas,
@@ -81,7 +81,7 @@ pub struct Traps {
     pages: BTreeMap<Addr, Allowed>,
     /// How often tasks have come to each since the last event.
     arrivals: BTreeMap<Addr, u64>,
-    /// The same between the last two events.
+    /// How often tasks came to each between the last two events.
     before: BTreeMap<Addr, u64>,
     /// How often watches have triggered since then.
     triggers: u64,
@@ -405,7 +405,7 @@ impl Traps {
         debug::COUNT.checked_sub(self.fitting.len()).filter(|_| are_of_data)
     }
 
-    /// Would the driver hear of who reads there?
+    /// Would the driver hear of an instruction that reads there?
     pub(crate) fn hears_reads(&self, range: &Range<Addr>) -> bool {
         let is_of_reads = |piece: &Piece| match piece {
             Piece::Register(watch) => watch.access == Access::Any,
@@ -666,7 +666,7 @@ impl Traps {
         self.has_point(addr) && !self.late.contains(&addr)
     }
 
-    /// The same of [`Traps::triggers`].
+    /// Are [`Traps::triggers`] all since the last event?
     pub fn has_all_triggers(&self) -> bool {
         !self.are_watches_late
     }

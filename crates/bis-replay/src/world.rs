@@ -115,7 +115,7 @@ impl<'t> World<'t> {
         })
     }
 
-    /// The same, of a trace that is still written if `goes_on`.
+    /// This world, of a trace that is still written if `goes_on`.
     #[must_use]
     pub fn that_goes_on(self, goes_on: bool) -> World<'t> {
         World { goes_on, ..self }
@@ -148,7 +148,7 @@ impl<'t> World<'t> {
         })
     }
 
-    /// The same, where the trace may say nothing of it.
+    /// What the trace says of a domain, if it says anything.
     pub(crate) fn known(&self, domain: DomainId) -> Option<&DomainEntry> {
         let known = self.entries.get(&domain);
         // One that has begun since the trace was opened ([`Trace::follow`]).

@@ -1,14 +1,15 @@
 //! What was learned of files, on disk: a folder with one file for each [`Key`].
 //!
 //! Learning is by ones and twos, by several recorders at once, and a recorder may be killed at any time. So a
-//! file only grows: who adds takes the file's lock (flock), reads what is there, and appends what is new in
-//! one write. A temporary file and a rename would lose what another recorder added between reading and
-//! renaming, unless there were a lock as well. A write that was cut short leaves a record whose checksum is
-//! wrong, or a part of one; who adds next writes the file again from the good records. Readers take no lock:
-//! what they see half-written, they ignore.
+//! file only grows: a process that adds takes the file's lock (flock), reads what is there, and appends what
+//! is new in one write. A temporary file and a rename would lose what another recorder added between reading
+//! and renaming, unless there were a lock as well. A write that was cut short leaves a record whose checksum
+//! is wrong, or a part of one; a process that adds next writes the file again from the good records. Readers
+//! take no lock: what they see half-written, they ignore.
 //!
 //! It is a cache: whatever cannot be read (damaged, of another version, not ours) counts as not there, with a
-//! line in the log, and is written anew by who adds next. No error of the disk makes an answer wrong.
+//! line in the log, and is written anew by the next process that adds. No error of the disk makes an answer
+//! wrong.
 //!
 //! Nothing that comes from here is right by itself. A run must still match the memory (`Run::matches`), and
 //! `trampoline` checks its instructions again. What is believed is that nothing leads into the run; so the

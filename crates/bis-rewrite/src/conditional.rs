@@ -39,8 +39,8 @@ pub struct Conditional {
     /// Where the program goes on, from anywhere in the code before it and also from [`Conditional::hit`]: the
     /// same address for all conditions of one span and place.
     pub miss: u64,
-    /// Every instruction of the span: its address, and the address of its copy. Who traps at the first goes
-    /// on at the second.
+    /// Every instruction of the span: its address, and the address of its copy. A task that traps at the
+    /// first goes on at the second.
     pub copies: Vec<(u64, u64)>,
     /// Where the comparisons begin; they go on to [`Conditional::hit`].
     pub checks: u64,
@@ -216,7 +216,7 @@ pub(crate) mod narrow {
         out.push(&WIDE.to_le_bytes());
     }
 
-    /// The same with the code that follows.
+    /// Goes on as 64-bit code with what follows.
     pub(crate) fn enter_here(out: &mut Builder) {
         /// Bytes of the jump.
         const LEN: u64 = 7;

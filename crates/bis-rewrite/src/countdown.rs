@@ -17,8 +17,8 @@ pub struct Countdown {
     pub code: Vec<u8>,
     /// What takes the place of the span: a jump, then `int3`.
     pub patch: Vec<u8>,
-    /// Every instruction of the span: its address, and the address of its copy. Who traps at the first goes
-    /// on at the second; so does who stands at the span's beginning and was counted.
+    /// Every instruction of the span: its address, and the address of its copy. A task that traps at the
+    /// first goes on at the second; so does one that stands at the span's beginning and was counted.
     pub copies: Vec<(u64, u64)>,
     /// The code of the condition: a fault in it is one of the condition's.
     pub condition: std::ops::Range<u64>,

@@ -16,7 +16,7 @@ pub(crate) fn claim(dir: &Path) -> io::Result<()> {
     check(dir)
 }
 
-/// The same of a folder that is there.
+/// Checks a folder that is there, and makes none.
 ///
 /// # Errors
 /// If it is not there, is not a folder, belongs to somebody else, or others may write in it.

@@ -113,7 +113,8 @@ impl<'a> Image<'a> {
         Ok(Self { file, sections, work: AtomicU64::new(0), seen: None })
     }
 
-    pub fn has_seen(&self, section: &Section<'_>) {
+    /// The bytes of this section are looked through: a test that counts them is told.
+    pub fn note_seen(&self, section: &Section<'_>) {
         if let Some(seen) = &self.seen {
             seen(section.data);
         }

@@ -1,5 +1,5 @@
 //! Which file it is, for the caches: a name that two files share only if all of their bytes are the same.
-//! Whoever asks knows the hash of the content already, because the trace keeps the file by it.
+//! A caller knows the hash of the content already, because the trace keeps the file by it.
 //!
 //! A build-id is no such name: builds that fix it to a constant exist, and so do tools that edit a file and
 //! leave it as it was; and not every linker makes one.

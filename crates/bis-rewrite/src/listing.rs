@@ -17,7 +17,7 @@ use crate::{
 pub(crate) struct Listing<'a> {
     pub image: Image<'a>,
     functions: OnceLock<Functions>,
-    /// The function that was decoded last: who asks about places asks in their order.
+    /// The function that was decoded last: a caller that asks about places asks in their order.
     decoded: Mutex<Option<(Region, Arc<[Instruction]>)>>,
 }
 
@@ -37,7 +37,7 @@ impl<'a> Listing<'a> {
     pub fn functions(&self) -> &Functions {
         self.functions.get_or_init(|| {
             let functions = Functions::of(&self.image);
-            self.sections.iter().for_each(|section| self.has_seen(section));
+            self.sections.iter().for_each(|section| self.note_seen(section));
             functions
         })
     }
@@ -48,7 +48,7 @@ impl<'a> Listing<'a> {
         if let Some((known, instructions)) = &*last
             && known == region
         {
-            // Who has asked for them will look at each.
+            // The caller will look at each.
             self.looked(region.len());
             return instructions.clone();
         }

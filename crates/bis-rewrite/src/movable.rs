@@ -15,7 +15,7 @@ pub(crate) fn movable(it: &Instruction) -> bool {
     movable_for_a_while(it) && !it.code().cpuid_features().iter().any(is_x87)
 }
 
-/// The same, but for the processor's memory of where the last x87 instruction was.
+/// As `movable`, but for the processor's memory of where the last x87 instruction was.
 pub(crate) fn movable_for_a_while(it: &Instruction) -> bool {
     if it.is_invalid() || SiteKind::of(it).is_some() {
         return false;

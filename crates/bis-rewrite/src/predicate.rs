@@ -3,7 +3,7 @@
 //!
 //! The machine's stack is memory beside the code: how deep it is at each step is known when the code is made.
 //! The code uses rax and rcx, whose values were put aside, and the arithmetic flags, which are, too. A load
-//! may fault: who sees the fault takes it for a stop, and tests the condition by other means.
+//! may fault: a caller that sees the fault takes it for a stop, and tests the condition by other means.
 
 use crate::{run::Error, trampoline::Builder};
 
@@ -29,7 +29,7 @@ pub enum Test {
     Invert,
     /// Keeps so many bits (8, 16 or 32), and extends them by their sign.
     ExtendSign(u8),
-    /// The same by zeros.
+    /// Keeps so many bits, and extends them by zeros.
     ExtendZero(u8),
     Dup,
     Pop,

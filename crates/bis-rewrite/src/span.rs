@@ -4,7 +4,7 @@
 //! wants to look at a program each time it comes there, for a while ([`crate::conditional`]).
 //!
 //! After an x87 instruction in a span's copy, the processor remembers an address in the copy as the last such
-//! instruction's. Who takes the copy away may want to correct that.
+//! instruction's. A caller that takes the copy away may want to correct that.
 //!
 //! In the middle of a run, nothing of the program may ever arrive, so only an analysis of the file finds one.
 //! A span can do without. Where an instruction in its middle begins, the jump that takes its place has a byte

@@ -33,8 +33,8 @@ pub(crate) fn understood(targets: &Targets, instructions: &[Instruction]) -> boo
     Jumps { targets, instructions, lands: &lands }.all_known()
 }
 
-/// The same, for text of which nobody wants to have all instructions at once: the answer needs those before a
-/// jump, and of all others where they lead and what they write.
+/// As `understood`, for text of which nobody wants to have all instructions at once: the answer needs those
+/// before a jump, and of all others where they lead and what they write.
 pub(crate) fn understood_in(listing: &Listing<'_>, targets: &Targets, region: &Region) -> bool {
     let all = || listing.instructions(region.start, region);
     let landed = OnceCell::new();

@@ -50,7 +50,7 @@ impl Targets {
         };
         for section in listing.code() {
             targets.scan(listing, section);
-            listing.has_seen(section);
+            listing.note_seen(section);
         }
         targets.tables.sort_unstable();
         targets.tables.dedup();
@@ -63,7 +63,7 @@ impl Targets {
         if listing.is_fixed() {
             for section in listing.sections.iter().filter(|section| !section.executable) {
                 targets.words(section);
-                listing.has_seen(section);
+                listing.note_seen(section);
             }
         }
         for region in listing.functions().lsdas() {

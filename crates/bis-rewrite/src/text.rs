@@ -28,8 +28,8 @@ impl<'a> Text<'a> {
         Ok(Self { analysis: Analysis::new(Image::parse(elf)?) })
     }
 
-    /// The same, and `seen` is told each section that an analysis of the whole file is done with: who has
-    /// mapped the file may let go of it.
+    /// This text, and `seen` is told each section that an analysis of the whole file is done with: a caller
+    /// that has mapped the file may let go of it.
     #[must_use]
     pub fn telling(mut self, seen: impl Fn(&[u8]) + Send + Sync + 'a) -> Self {
         self.analysis.listing.image.seen = Some(Box::new(seen));

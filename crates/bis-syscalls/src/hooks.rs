@@ -34,7 +34,7 @@ pub enum HookShape {
     Message(u8),
     /// The argument that holds the flags, for several messages, whose headers are in argument 1.
     Messages(u8),
-    /// The same for one, without a header.
+    /// The argument that holds the flags, for one message without a header.
     Receive(u8),
     /// The argument that holds the flags of a message that is sent.
     Send(u8),
@@ -74,7 +74,7 @@ pub enum HookWait {
 pub enum HookMakes {
     /// The result is one that concerns nobody but the kernel: of a socket, an eventfd.
     Harmless,
-    /// The same for two, in the call's memory.
+    /// There are two, in the call's memory, that concern nobody but the kernel.
     Two,
     /// The result is one like the first argument.
     Copy,

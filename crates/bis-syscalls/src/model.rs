@@ -220,7 +220,7 @@ pub enum Blocks {
     If(fn(&Call) -> bool),
 }
 
-/// Who records a call.
+/// How a call is recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum How {
     /// The plan says all: make the call and record what it wrote.

@@ -11,10 +11,10 @@
 //!
 //! How exact the outputs are depends on the direction. Of an `Out` piece, what `outputs` says was written was
 //! written. Of an `InOut` piece it may say a little more (a buffer that an error may have touched); bytes
-//! that the kernel did not touch are then what was copied in, and recording them is harmless. Who copies an
-//! `InOut` piece back from scratch should leave bytes alone that are still what was copied in, because
-//! another thread may have changed them at home in the meantime. Relocation also hides a bad address of the
-//! program from the kernel: before relocating, see that the homes of the pieces can be written.
+//! that the kernel did not touch are then what was copied in, and recording them is harmless. A caller that
+//! copies an `InOut` piece back from scratch should leave bytes alone that are still what was copied in,
+//! because another thread may have changed them at home in the meantime. Relocation also hides a bad address
+//! of the program from the kernel: before relocating, see that the homes of the pieces can be written.
 
 use crate::errno::EFAULT;
 use crate::model::{Arg, Call, Kind, Row, Size};
@@ -110,7 +110,8 @@ pub enum Count {
     RetPlus(u64),
     /// A little-endian number of `width` (4 or 8) bytes that the kernel stored in a piece.
     Field { piece: usize, offset: u64, width: u8 },
-    /// The same, but nothing where the call's result is not more than `above` (a message that did not come).
+    /// As `Field`, but nothing where the call's result is not more than `above` (a message that did not
+    /// come).
     FieldIf { above: u32, piece: usize, offset: u64 },
 }
 

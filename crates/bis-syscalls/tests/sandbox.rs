@@ -83,7 +83,7 @@ fn by_kernel(program: &[Insn], calls: &[[u64; 6]]) -> Result<Vec<i32>, i32> {
     std::thread::scope(|scope| scope.spawn(ask).join().unwrap())
 }
 
-/// The same, by ours. (No program that is tried looks at the instruction's address.)
+/// What our machine answers. (No program that is tried looks at the instruction's address.)
 fn by_us(program: &[Insn], calls: &[[u64; 6]]) -> Result<Vec<i32>, i32> {
     let mut sandbox = Sandbox::default();
     sandbox.add(Filter::new(program.to_vec())?)?;

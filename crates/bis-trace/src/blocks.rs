@@ -322,7 +322,7 @@ impl Source {
         Ok(())
     }
 
-    /// The same from the file.
+    /// Reads a block from the file.
     fn read(&self, dir: &Path, block: &Block, len: usize, messages: &mut Vec<u8>) -> Result<()> {
         let path = || dir.join(BLOCKS);
         let failed = |source| TraceError::Read { path: path(), source: Arc::new(source) };

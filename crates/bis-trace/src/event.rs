@@ -92,7 +92,7 @@ impl Event {
         }
     }
 
-    /// The same, to be changed.
+    /// What becomes true by this event, to be changed.
     pub fn outcome_mut(&mut self) -> Option<&mut Outcome> {
         match &mut self.kind {
             EventKind::Start(start) => Some(&mut start.outcome),
@@ -163,7 +163,7 @@ pub struct Pause {
     pub extended: Vec<u8>,
     /// What some of the memory held there that the task works with.
     pub held: Vec<MemWrite>,
-    /// The same of more of it. Here, unlike elsewhere, a sum is xxh3 of the bytes.
+    /// Sums of more of that memory. Here, unlike elsewhere, a sum is xxh3 of the bytes.
     pub seen: Vec<RangeSum>,
     /// The instructions from there on that may give way to a jump while the place is looked for; empty: none
     /// may.

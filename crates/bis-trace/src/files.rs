@@ -85,13 +85,14 @@ impl FileStore<'_> {
         self.keep_as(source, path, Fate::Unknown)
     }
 
-    /// The same for a file whose content will change under the name that it has now: it is never linked to.
+    /// As [`FileStore::keep`], for a file whose content will change under the name that it has now: it is
+    /// never linked to.
     pub fn keep_changing(&self, source: &File, path: &[u8]) -> Result<FileEntry> {
         self.keep_as(source, path, Fate::Changes)
     }
 
-    /// The same for a file of which it is known that nobody edits it in place: it is linked to wherever that
-    /// can be.
+    /// As [`FileStore::keep`], for a file of which it is known that nobody edits it in place: it is linked to
+    /// wherever that can be.
     pub fn keep_linked(&self, source: &File, path: &[u8]) -> Result<FileEntry> {
         self.keep_as(source, path, Fate::Stays)
     }
@@ -163,7 +164,8 @@ impl FileStore<'_> {
         self.keep_made(content, false)
     }
 
-    /// The same for content that other traces will have, too: it is in the store that they share.
+    /// As [`FileStore::keep_bytes`], for content that other traces will have, too: it is in the store that
+    /// they share.
     pub fn keep_bytes_for_all(&self, content: &[u8]) -> Result<FileEntry> {
         self.keep_made(content, true)
     }
@@ -275,7 +277,7 @@ impl Store {
         Ok(placed)
     }
 
-    /// The same for content with this hash. None: it has to be read.
+    /// Places content with this hash. None: it has to be read.
     fn place_known(
         &mut self,
         source: &Source<'_>,
@@ -295,7 +297,7 @@ impl Store {
         Ok(is_linked.then_some(Placed { kept: Kept::Copy, digest, len }))
     }
 
-    /// The same for content that is not known.
+    /// Places content that is not known.
     fn place_read(&mut self, source: &Source<'_>, temporary: &Path, again: bool) -> io::Result<Placed> {
         if source.fate == Fate::Stays && source.link(temporary) {
             let (digest, len) = hash(source.file)?;

@@ -12,9 +12,9 @@
 //! - whose times are old: filesystems' clocks tick coarsely, and a second change within a tick leaves the
 //!   time as it is;
 //! - that nobody has open for writing. A store through a shared mapping changes the times when it makes a
-//!   page dirty, and not again until that page was written back. Who holds such a mapping has the file open
-//!   for writing, so the kernel knows; it tells by a lease, for which one has to own the file. A system file,
-//!   which only root could write, and nobody edits in place, is believed without.
+//!   page dirty, and not again until that page was written back. A process that holds such a mapping has the
+//!   file open for writing, so the kernel knows; it tells by a lease, for which one has to own the file. A
+//!   system file, which only root could write, and nobody edits in place, is believed without.
 //!
 //! And it is taken before and after the file is read, and must be the same.
 //!
@@ -93,7 +93,7 @@ impl Identity {
 pub(crate) enum Times {
     /// Every change of a file shows in them, but see [`Identity`].
     Tell,
-    /// The same, of what is below them; and its device numbers are used again.
+    /// As `Tell`, of what is below them; and its device numbers are used again.
     Layers,
     /// Stores through mappings never do, or it is not known.
     Nothing,

@@ -133,8 +133,8 @@ impl Writer {
         Writer::create_for(dir, chunk::READER_FORMAT_MIN)
     }
 
-    /// The same for a trace in which streams begin with images ([`Base::Image`](crate::event::Base::Image)):
-    /// older readers refuse it.
+    /// As [`Writer::create`], for a trace in which streams begin with images
+    /// ([`Base::Image`](crate::event::Base::Image)): older readers refuse it.
     ///
     /// # Errors
     /// As [`Writer::create`].
@@ -142,7 +142,7 @@ impl Writer {
         Writer::create_for(dir, chunk::FORMAT_IMAGES)
     }
 
-    /// The same for a trace with checksums of stacks
+    /// As [`Writer::create`], for a trace with checksums of stacks
     /// ([`RangeSum::is_stack`](crate::event::RangeSum::is_stack)), and perhaps with images.
     ///
     /// # Errors
@@ -236,8 +236,8 @@ impl Writer {
         self.hand_all_over(|meta, buffers| meta.is_old() || buffers.iter().any(|buffer| buffer.is_old()))
     }
 
-    /// Writes all that was pushed so far: who opens the trace when this has returned finds it there. Fails
-    /// where it could not be written.
+    /// Writes all that was pushed so far: a reader that opens the trace when this has returned finds it
+    /// there. Fails where it could not be written.
     pub fn flush(&self) -> Result<()> {
         self.hand_all_over(|_, _| true)?;
         self.inner.queue.wait_until_written()
@@ -364,8 +364,8 @@ impl StreamWriter {
         self.add(event, bytes, &[])
     }
 
-    /// The same for an event that may have a log of hooked calls, of which these parts, in their order, are
-    /// the content of memory: what comes again is written once.
+    /// As [`StreamWriter::push`], for an event that may have a log of hooked calls, of which these parts, in
+    /// their order, are the content of memory: what comes again is written once.
     ///
     /// # Errors
     /// As [`StreamWriter::push`].

@@ -8,20 +8,20 @@
 //! Recorders share the store without a lock, and may be killed at any time. An entry is written under a first
 //! name, gets its name in the trace that it is for, and then its name in the store: so it never is in the
 //! store without being needed or whole. Two recorders that make the same entry at the same time both write
-//! it; who comes second takes the other's. An entry that only the store has (one link) may be removed at any
-//! moment. If a recorder links to it just then, the link comes either before its name is gone, and the trace
-//! keeps the content alone, or after, and the recorder makes it again. What has a first name is locked by its
-//! writer; without that lock it was left behind by one that was killed.
+//! it; a trace that comes second takes the other's. An entry that only the store has (one link) may be
+//! removed at any moment. If a recorder links to it just then, the link comes either before its name is gone,
+//! and the trace keeps the content alone, or after, and the recorder makes it again. What has a first name is
+//! locked by its writer; without that lock it was left behind by one that was killed.
 //!
 //! Nobody changes an entry: it can be read only. Whether somebody did all the same is told without reading
-//! it, by its length and its time of modification, which the hash says ([`mark`]): who writes to it leaves
-//! another time. Then it is read, and mended or replaced. A machine that loses its power may lose content
-//! that was not on the disk yet, but not the name of the file; so an entry of an earlier boot is read once,
-//! and brought to the disk, and from then on others may read it: that is how it is known.
+//! it, by its length and its time of modification, which the hash says ([`mark`]): a program that writes to
+//! it leaves another time. Then it is read, and mended or replaced. A machine that loses its power may lose
+//! content that was not on the disk yet, but not the name of the file; so an entry of an earlier boot is read
+//! once, and brought to the disk, and from then on others may read it: that is how it is known.
 //!
-//! Who records a program in a loop, and removes each trace, would have its content copied each time. So
-//! content that is needed again after it was removed is marked by one more of its permissions, and stays for
-//! an hour ([`Spare`]) when the next trace is removed.
+//! A user who records a program in a loop, and removes each trace, would have its content copied each time.
+//! So content that is needed again after it was removed is marked by one more of its permissions, and stays
+//! for an hour ([`Spare`]) when the next trace is removed.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, Permissions},

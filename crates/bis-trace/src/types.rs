@@ -8,7 +8,7 @@ use std::{
 /// Bytes of a page on x86-64.
 pub const PAGE: u64 = 4096;
 
-/// The same, as the length of bytes that we hold.
+/// Bytes of a page, as the length of bytes that we hold.
 pub const PAGE_LEN: usize = PAGE as usize;
 
 /// An address in a tracee's address space, of a recorded program or of its replay; never one of our own. A
@@ -45,7 +45,7 @@ impl Addr {
         Addr(self.0.saturating_add(PAGE - 1)).page_floor()
     }
 
-    /// The same; none in the last page.
+    /// As [`Addr::page_ceil`]; none in the last page.
     pub fn checked_page_ceil(self) -> Option<Addr> {
         self.0.checked_next_multiple_of(PAGE).map(Addr)
     }

@@ -114,7 +114,7 @@ pub fn beside<'a, T>(remote: &mut Remote<'a>, work: impl FnOnce(&mut Remote<'a>)
     lifted(remote, |remote, limit| set_by(remote, limit), work)
 }
 
-/// The same for a process that has no agent yet: its calls are made at this `syscall; int3`.
+/// As [`beside`], for a process that has no agent yet: its calls are made at this `syscall; int3`.
 ///
 /// # Errors
 /// Those of what is done.

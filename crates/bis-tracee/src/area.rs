@@ -111,7 +111,7 @@ pub(crate) fn memory_file(remote: &mut Remote<'_>) -> Result<(Fd, File)> {
     match File::options().read(true).write(true).open(proc::fd(tid, fd)) {
         Ok(file) => Ok((fd, file)),
         Err(source) => {
-            // Who can do without it goes on, and the program has no descriptor more.
+            // A caller that can do without it goes on, and the program has no descriptor more.
             remote.call(libc::SYS_close, [fd.arg(), 0, 0, 0, 0, 0])?;
             Err(TraceeError::Os { what: "open the process's memory file", tid, source })
         }
@@ -139,14 +139,14 @@ impl Area {
         })
     }
 
-    /// The same, with another call behind those for the area, all in one go. `memory` is the task's.
+    /// As [`Area::make`], with another call behind those for the area, all in one go. `memory` is the task's.
     pub(crate) fn make_with(slot: &mut Option<Stopped>, memory: &Memory, also: Planned) -> Result<Area> {
         Area::made(slot, |remote, [map, close]| {
             remote.must_all("map the hooks and their memory", memory, &[map, close, also])
         })
     }
 
-    /// The same; `map` makes the calls that map its file and close it.
+    /// Makes an area; `map` makes the calls that map its file and close it.
     fn made(
         slot: &mut Option<Stopped>,
         map: impl FnOnce(&mut Remote<'_>, [Planned; 2]) -> Result<()>,

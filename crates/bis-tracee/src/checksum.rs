@@ -23,7 +23,7 @@ const BATCH: usize = 256;
 /// The checksum of `len` bytes from `addr`, both multiples of the page size; see [`RangeSum::sum`]. Pages
 /// that cannot be read count as zero. (Recorders before November 2026 had ranges that ended or began within a
 /// page, and what was summed then went on to the end of a page's length: their traces are summed as they
-/// were.) Reads the task's mappings: who has them already calls [`sum_mapped`].
+/// were.) Reads the task's mappings: a caller that has them already calls [`sum_mapped`].
 ///
 /// # Errors
 /// Where the task is gone.

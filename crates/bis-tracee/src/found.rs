@@ -62,7 +62,7 @@ pub enum FoundError {
 #[derive(Debug)]
 pub struct Thread {
     pub stopped: Stopped,
-    /// Its process is stopped (SIGSTOP): who lets it go on must ask it first ([`Stopped::ask`]).
+    /// Its process is stopped (SIGSTOP): a caller that lets it go on must ask it first ([`Stopped::ask`]).
     pub is_halted: bool,
     /// The address that the kernel clears at its end (set_tid_address), or 0. Known once it is prepared.
     pub clear_tid: Addr,
@@ -117,7 +117,7 @@ fn field_of(tid: Tid, field: &str) -> Option<Tid> {
     Fields::of(tid)?.tid(field)
 }
 
-/// Who traces it already, in words.
+/// The process that traces it already, in words.
 fn tracer_of(status: &Fields) -> Option<String> {
     let tracer = status.tid("TracerPid").filter(|tracer| tracer.0 != 0)?;
     Some(format!("{} (process {tracer}) traces it already", proc::name(tracer)))
@@ -474,7 +474,7 @@ fn bind(slot: &mut Option<Stopped>, memory: &Memory, page: Addr) -> Result<Addr,
     let filter = u64::from(libc::SECCOMP_MODE_FILTER);
     let install = [prctl(libc::PR_SET_SECCOMP), filter, page.0, 0, 0, 0];
     if remote.call(libc::SYS_prctl, install)? == EACCES {
-        // Without CAP_SYS_ADMIN a filter may be had only by who gives up set-user-ID programs.
+        // Without CAP_SYS_ADMIN a filter may be had only by a process that gives up set-user-ID programs.
         let give_up = [prctl(libc::PR_SET_NO_NEW_PRIVS), 1, 0, 0, 0, 0];
         remote.must("give up new privileges", libc::SYS_prctl, give_up)?;
         remote.must("install the seccomp filter", libc::SYS_prctl, install)?;

@@ -57,8 +57,8 @@ const NARROW: Layout = Layout {
     word: 4,
 };
 
-/// The same where it takes none: the way back, the signal, sigcontext 88, room for a state that is not used
-/// (`struct _fpstate_32`), the rest of the mask 4, code 8.
+/// Of a 32-bit program whose handler takes no siginfo: the way back, the signal, sigcontext 88, room for a
+/// state that is not used (`struct _fpstate_32`), the rest of the mask 4, code 8.
 const NARROW_PLAIN: Layout = Layout {
     len: 8 + 88 + (FSAVE_LEN + FXSAVE_LEN) + 4 + 8,
     state_at: 8 + 76,

@@ -67,8 +67,8 @@ impl Parked {
     }
 
     /// Takes the task over: the calling thread is its supervisor from now on, and its registers and signal
-    /// mask are as they were. True beside it: its process has been stopped meanwhile (SIGSTOP), and who lets
-    /// it go on must ask it first ([`Stopped::ask`]).
+    /// mask are as they were. True beside it: its process has been stopped meanwhile (SIGSTOP), and a caller
+    /// that lets it go on must ask it first ([`Stopped::ask`]).
     ///
     /// # Errors
     /// [`TraceeError::Died`] where it was killed while it was parked; its end is then reported to its parent

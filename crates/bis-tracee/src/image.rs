@@ -54,7 +54,7 @@ pub(crate) fn inject_agent(
     remote.finish()
 }
 
-/// The same as the first of a series of calls.
+/// Maps the agent, by the first of a series of calls.
 fn map_agent(remote: &mut Remote<'_>, memory: &Memory, mappings: &[maps::Mapping]) -> Result<()> {
     const BOOT: [u8; 3] = [0x0f, 0x05, 0xcc]; // syscall; int3
     const MAP_FLAGS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;

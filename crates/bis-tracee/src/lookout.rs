@@ -2,9 +2,9 @@
 //! and asks for a checkpoint. Their filter ([`Mode::Watch`](crate::filter::Mode)) stops that call alone;
 //! beside it, they stop for a moment where they make a task, and where they get a signal.
 //!
-//! Who asks is taken out of the lookout, with all of its threads, and is a [`Found`] process from there on;
-//! the others are watched as before. When it is over they are let go: then that call has no answer, as
-//! without us.
+//! A process that asks is taken out of the lookout, with all of its threads, and is a [`Found`] process from
+//! there on; the others are watched as before. When it is over they are let go: then that call has no answer,
+//! as without us.
 
 use std::{collections::BTreeSet, io};
 

@@ -72,7 +72,7 @@ impl Memory {
 
     /// As much of `len` bytes from `addr` as is mapped without a gap.
     pub fn read_upto(&self, addr: Addr, len: usize) -> Vec<u8> {
-        // Who asks for more than there is gets no room for it.
+        // A caller that asks for more than there is gets no room for it.
         const PIECE: usize = 1 << 20;
         let mut buf = Vec::new();
         let mut done = 0;

@@ -27,7 +27,7 @@ pub fn parent(tid: Tid) -> Option<Tid> {
     sys::parent_of_process(tid).or_else(|| told_parent(tid))
 }
 
-/// The same out of `/proc`: of threads, too, and from each kernel.
+/// The parent out of `/proc`: of threads, too, and from each kernel.
 fn told_parent(tid: Tid) -> Option<Tid> {
     Fields::of(tid)?.tid("PPid")
 }

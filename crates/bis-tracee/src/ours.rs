@@ -1,7 +1,7 @@
 //! The signals that the recorder's own process gets. Whoever started it believes it to be the program: so
 //! what is sent to it is meant for the program, and when the program stops, it has to be seen to stop.
 //!
-//! The handlers only write what came to a pipe; what to do about it is for who reads there.
+//! The handlers only write what came to a pipe; what to do about it is for the reader there.
 
 use std::{
     fs::File,
@@ -161,7 +161,7 @@ pub fn kicked_every<T>(period: Duration, use_it: impl FnOnce() -> T) -> Option<T
     kicked_after(period, period, use_it)
 }
 
-/// The same, for the first time after `first`.
+/// As [`kicked_every`], for the first time after `first`.
 pub fn kicked_after<T>(first: Duration, period: Duration, use_it: impl FnOnce() -> T) -> Option<T> {
     thread_local! {
         static TIMER: Option<KickTimer> = KickTimer::new();

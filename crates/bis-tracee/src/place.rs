@@ -184,7 +184,7 @@ pub fn room(mappings: &[Mapping], span: &Span, sure: bool) -> Option<Addr> {
     room_beside(mappings, &[], span, sure)
 }
 
-/// The same, in none of the ranges that are `taken` besides.
+/// As [`room`], in none of the ranges that are `taken` besides.
 pub fn room_beside(mappings: &[Mapping], taken: &[Range<Addr>], span: &Span, sure: bool) -> Option<Addr> {
     let is_free = |at: &Addr| {
         let start = at.page_floor();
@@ -293,8 +293,8 @@ pub fn is_triggered(stopped: &Stopped) -> Result<bool> {
     Ok(sys::get_debug_register(stopped.tid(), 6)? & 0xf != 0)
 }
 
-/// The same of debug registers other than that of [`set_behind`]; and forgets it: the kernel keeps what it
-/// has said of one exception until the next.
+/// Takes what the kernel says of debug registers other than that of [`set_behind`]: it keeps what it has said
+/// of one exception until the next. True: one of them has caused the last one.
 ///
 /// # Errors
 /// Where the task was killed.

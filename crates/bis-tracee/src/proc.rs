@@ -86,7 +86,7 @@ pub fn fd(tid: Tid, fd: Fd) -> PathBuf {
     path(tid, &format!("fd/{fd}"))
 }
 
-/// The same of a descriptor of this process, under the name by which others find it, too.
+/// The link that stands for a descriptor of this process, under the name by which others find it, too.
 pub fn own_fd(fd: &impl AsFd) -> PathBuf {
     path(ours::process_id(), &format!("fd/{}", fd.as_fd().as_raw_fd()))
 }
@@ -179,7 +179,7 @@ impl Fields {
         read_text(path(tid, "status")).ok().map(Fields)
     }
 
-    /// The same of the thread that asks.
+    /// `/proc/thread-self/status`, of the thread that asks.
     pub fn of_this_thread() -> Option<Fields> {
         read_text("/proc/thread-self/status").ok().map(Fields)
     }
@@ -209,8 +209,8 @@ impl Fields {
         Some(line.trim())
     }
 
-    /// The same as a number, in decimals (10), as masks are written (16), or as the flags of descriptors are
-    /// (8).
+    /// What stands behind this name as a number, in decimals (10), as masks are written (16), or as the flags
+    /// of descriptors are (8).
     pub fn number(&self, name: &str, radix: u32) -> Option<u64> {
         u64::from_str_radix(self.text(name)?, radix).ok()
     }
@@ -220,7 +220,7 @@ impl Fields {
         self.text(name)?.strip_suffix(" kB")?.parse::<u64>().ok().map(|kb| kb * 1024)
     }
 
-    /// The same as a task's id.
+    /// What stands behind this name as a task's id.
     pub fn tid(&self, name: &str) -> Option<Tid> {
         self.text(name)?.parse().ok().map(Tid)
     }

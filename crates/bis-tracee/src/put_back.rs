@@ -23,7 +23,7 @@ use crate::{
 /// Bytes of the process's memory that a room is for: with what is compared with it, less than a core's cache.
 pub const ROOM: u64 = 256 << 10;
 
-/// The same of a room that a copy of the process fills: with each, both are let go on, and have stopped.
+/// As [`ROOM`], of a room that a copy of the process fills: with each, both are let go on, and have stopped.
 const ROOM_OF_BOTH: u64 = 1 << 20;
 
 /// Bytes that are compared, and noted, as one.
@@ -228,8 +228,8 @@ impl Room {
         usize::try_from(count) == Ok(len)
     }
 
-    /// The same by a copy of the process that has the room mapped, too, and in whose name calls are made with
-    /// `from`: it begins to. False: it cannot be done.
+    /// Fills the room by a copy of the process that has the room mapped, too, and in whose name calls are
+    /// made with `from`: it begins to. False: it cannot be done.
     ///
     /// # Errors
     /// [`TraceeError::Died`] where it has ended.

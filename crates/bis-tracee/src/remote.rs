@@ -118,8 +118,8 @@ impl<'a> Remote<'a> {
         })
     }
 
-    /// The same for calls in a row, in a task whose filter stops every call. Behind them the task stands at
-    /// the entry of a call that is skipped ([`Remote::is_at_entry`]).
+    /// As [`Remote::new`], for calls in a row, in a task whose filter stops every call. Behind them the task
+    /// stands at the entry of a call that is skipped ([`Remote::is_at_entry`]).
     ///
     /// # Errors
     /// As [`Stopped::regs`].
@@ -129,9 +129,9 @@ impl<'a> Remote<'a> {
         Ok(remote)
     }
 
-    /// The same at the exit of a call, which stays in progress: if it was interrupted, the kernel makes it
-    /// again when the task goes on. (It looks at the registers for that, wherever the task was stopped last.)
-    /// Only for calls that do not wait themselves.
+    /// As [`Remote::new`], at the exit of a call, which stays in progress: if it was interrupted, the kernel
+    /// makes it again when the task goes on. (It looks at the registers for that, wherever the task was
+    /// stopped last.) Only for calls that do not wait themselves.
     ///
     /// # Errors
     /// As [`Stopped::regs`].
@@ -187,7 +187,7 @@ impl<'a> Remote<'a> {
         Ok((made, result))
     }
 
-    /// The same, for calls that must not fail.
+    /// As [`Remote::series`], for calls that must not fail.
     ///
     /// # Errors
     /// As [`Remote::must`].
@@ -231,7 +231,8 @@ impl<'a> Remote<'a> {
         self.end(end)
     }
 
-    /// The same, and returns while the task executes that. Nothing else is done before [`Remote::end`].
+    /// As [`Remote::execute`], but returns while the task executes that. Nothing else is done before
+    /// [`Remote::end`].
     ///
     /// # Errors
     /// [`TraceeError::Died`] where the task ended meanwhile.
@@ -257,7 +258,8 @@ impl<'a> Remote<'a> {
                     let (info, regs) = (SigInfo(stopped.siginfo()?), stopped.regs()?);
                     if info.is_fault() {
                         let is_end = info.is_breakpoint() && regs.ip() == end + 1;
-                        // Whoever looks at the task sees the program's registers once the guard is dropped.
+                        // A caller that looks at the task sees the program's registers once the guard is
+                        // dropped.
                         self.put_stopped(stopped);
                         return Ok(if is_end {
                             Executed::Whole(regs)
@@ -273,7 +275,7 @@ impl<'a> Remote<'a> {
         }
     }
 
-    /// The same as one of a row.
+    /// Makes a call as one of a row.
     fn call_in_row(&mut self, nr: i64, args: [u64; 6]) -> Result<i64> {
         let mut stopped = self.take_stopped();
         let regs = call_registers(&self.saved, Addr(ROW_SYSCALL), nr.cast_unsigned(), args);
@@ -329,7 +331,7 @@ impl<'a> Remote<'a> {
             return Ok((running.stopped(), status));
         }
         if matches!(status, Status::Exit(_)) {
-            // Whoever asks how far this task came means its program, and not this call.
+            // A caller that asks how far this task came means its program, and not this call.
             let _ = running.stopped().set_regs(&self.saved);
         }
         task::put_back(tid, status);
@@ -356,7 +358,7 @@ impl<'a> Remote<'a> {
             other => other.to_string(),
         };
         let tid = stopped.tid();
-        // Whoever looks at it sees the program's registers, not those of this call.
+        // A caller that looks at it sees the program's registers, not those of this call.
         self.put_stopped(stopped);
         Err(TraceeError::Unexpected { tid, doing: "making a remote call", found })
     }

@@ -71,7 +71,7 @@ impl Shadow {
         self.memory.get().ok_or(TraceeError::Died(self.tid))
     }
 
-    /// The same, for much of it.
+    /// The shadow's memory, for much of it.
     ///
     /// # Errors
     /// As [`Shadow::memory`].
@@ -98,7 +98,7 @@ impl Shadow {
         Ok(result)
     }
 
-    /// The same for one that maps memory of ours.
+    /// As [`Shadow::call`], for a call that maps memory of ours.
     ///
     /// # Errors
     /// As [`Shadow::call`].

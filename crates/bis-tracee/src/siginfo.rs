@@ -42,7 +42,7 @@ impl SigInfo {
         Addr(u64::from_le_bytes(std::array::from_fn(|i| self.0[16 + i])))
     }
 
-    /// The same of a fault at another address.
+    /// This fault, at another address.
     #[must_use]
     pub fn at(&self, addr: Addr) -> SigInfo {
         let mut info = *self;
@@ -50,7 +50,7 @@ impl SigInfo {
         info
     }
 
-    /// The same of one that this process of this user has sent.
+    /// This signal, sent by this process of this user.
     #[must_use]
     pub fn sent_by(&self, pid: Tid, user: u32) -> SigInfo {
         let mut info = *self;
@@ -64,7 +64,8 @@ impl SigInfo {
         [4, 8, 16, 20].iter().all(|at| self.int(*at) == 0)
     }
 
-    /// The same of another signal: who sends one may write anything there, and the kernel puts in the number.
+    /// This information, of another signal: a task that sends one may write anything there, and the kernel
+    /// puts in the number.
     #[must_use]
     pub fn of_signal(&self, signal: Signal) -> SigInfo {
         let mut info = *self;
@@ -114,8 +115,8 @@ impl SigInfo {
         }
     }
 
-    /// The same, of a timer that has run out once more, and as often as `later` says besides, before its
-    /// signal was delivered (si_overrun). Of all other signals, the same.
+    /// This signal, of a timer that has run out once more, and as often as `later` says besides, before its
+    /// signal was delivered (si_overrun). Any other signal stays as it is.
     #[must_use]
     pub fn with_overruns_of(&self, later: &SigInfo) -> SigInfo {
         let mut info = *self;

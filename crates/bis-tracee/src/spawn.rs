@@ -247,7 +247,7 @@ unsafe fn child(prepared: &Prepared) -> (u8, i64) {
         };
         let filter = [u64::from(libc::SECCOMP_MODE_FILTER), address(&raw const program), 0];
         let mut installed = prctl(libc::PR_SET_SECCOMP, filter);
-        // Without CAP_SYS_ADMIN a filter may be had only by who gives up set-user-ID programs.
+        // Without CAP_SYS_ADMIN a filter may be had only by a process that gives up set-user-ID programs.
         if installed == -i64::from(libc::EACCES) {
             let given_up = prctl(libc::PR_SET_NO_NEW_PRIVS, [1, 0, 0]);
             if given_up != 0 {
@@ -295,9 +295,9 @@ fn new_child(made: i64) -> Result<Tid, SpawnError> {
 }
 
 fn fork_child(prepared: &Prepared) -> Result<Tid, SpawnError> {
-    // Not libc's: that holds all of malloc's locks, and who gets nothing of its core in the middle of it
-    // would keep everybody waiting, also the thread that sends it to another core.
-    // SAFETY: the child only runs `live`: no allocation, no lock, no unwinding, and nothing of libc's.
+    // Not libc's: that holds all of malloc's locks, and a thread that gets nothing of its core in the middle
+    // of it would keep everybody waiting, also the thread that sends it to another core. SAFETY: the child
+    // only runs `live`: no allocation, no lock, no unwinding, and nothing of libc's.
     unsafe {
         match libc::syscall(libc::SYS_fork) {
             0 => live(prepared),

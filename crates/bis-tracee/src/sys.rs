@@ -24,10 +24,10 @@ const _: () = assert!(mem::size_of::<Registers>() == mem::size_of::<libc::user_r
 /// The note type of the extended state in PTRACE_GETREGSET (`include/uapi/linux/elf.h`).
 const NT_X86_XSTATE: usize = linux_raw_sys::elf_uapi::NT_X86_XSTATE as usize;
 
-/// The same of the general registers, in the order of `struct user_regs_struct`.
+/// The note type of the general registers, in the order of `struct user_regs_struct`.
 const NT_PRSTATUS: usize = linux_raw_sys::elf_uapi::NT_PRSTATUS as usize;
 
-/// The same of what FXSAVE saves: the legacy part.
+/// The note type of what FXSAVE saves: the legacy part.
 const NT_PRFPREG: usize = linux_raw_sys::elf_uapi::NT_PRFPREG as usize;
 
 /// The legacy part of the extended state, and the header behind it, bytes; x87 and SSE in the header's first

@@ -61,7 +61,7 @@ pub struct Writes {
     is_whole: bool,
 }
 
-/// Who keeps it.
+/// What keeps it.
 #[derive(Debug)]
 enum Account {
     Faults {
@@ -239,7 +239,7 @@ fn scan(
 /// Asks the kernel one of the questions of this file; its answer, a count.
 fn ask<T>(of: &File, request: u32, what: &mut T) -> io::Result<usize> {
     // SAFETY: each request has the size of the structure that it is for in it, and is asked with that one;
-    // what a structure points to is as long as it says, and borrowed by who asks.
+    // what a structure points to is as long as it says, and borrowed by the caller.
     let answer = unsafe { libc::ioctl(of.as_raw_fd(), request.into(), ptr::from_mut(what)) };
     usize::try_from(answer).map_err(|_| io::Error::last_os_error())
 }

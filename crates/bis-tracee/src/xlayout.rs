@@ -103,7 +103,7 @@ impl Moved {
         Some(moved)
     }
 
-    /// The same of what is kept of a state to know a place by ([`crate::place::extended`]): no header, and no
+    /// Moves what is kept of a state to know a place by ([`crate::place::extended`]): no header, and no
     /// zeros at its end.
     pub fn extended(&self, extended: &[u8]) -> Vec<u8> {
         let mut moved = extended[..extended.len().min(FIXED)].to_vec();

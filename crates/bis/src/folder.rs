@@ -242,7 +242,7 @@ pub fn mark_recording(path: &Path) -> Recording {
     Recording(file.filter(|file| flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()))
 }
 
-/// Whoever has no memory left can write no log any more: a line in the folder says so to its readers.
+/// A recorder that has no memory left can write no log any more: a line in the folder says so to its readers.
 pub fn leave_word_in(path: &Path) {
     if let Ok(folder) = File::open(path) {
         memory_limit::leave_word_in(folder.into(), LAST_WORDS);

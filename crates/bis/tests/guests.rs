@@ -212,7 +212,7 @@ impl Guest {
         }
     }
 
-    /// The same, small enough to be stepped.
+    /// The file to run, small enough to be stepped.
     fn small_program(&self) -> Result<&Path, Failed> {
         let build = || {
             let mut flags = vec!["-static".to_owned()];

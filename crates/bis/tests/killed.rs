@@ -60,7 +60,7 @@ fn main() {
     libtest_mimic::run(&common::arguments(), vec![trial]).exit();
 }
 
-/// Who is killed.
+/// The process that is killed.
 #[derive(Clone, Copy, Debug)]
 enum Victim {
     Recorder,

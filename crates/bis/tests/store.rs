@@ -299,7 +299,7 @@ fn damaged(home: &Home) -> Result<(), Failed> {
     let entry = home.store().join(large(&home.store())?.0);
     fs::set_permissions(&entry, fs::Permissions::from_mode(0o600))?;
     fs::File::options().write(true).open(&entry)?.write_all_at(&[0xff], LARGE as u64 / 2)?;
-    // Who has it says so.
+    // A trace that has it says so.
     let mut replay = home.bis(&["replay", "-a", "maps-1"].map(OsStr::new));
     replay.env("HOME", home.folder.path());
     let step = common::run(replay, "replay-damaged", home.folder.path(), None, LIMIT)?;

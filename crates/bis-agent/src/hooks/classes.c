@@ -25,7 +25,7 @@ void hooks_classify(u64 fd, u64 cut) {
   S->exit_stop |= cut;
   if (fd >= FDS) return;
   FD_CLASS[fd] = FD_FILE & (other - 1);
-  // Whoever watches a file says so, then takes classes away: this one, or it is seen here.
+  // A domain that watches a file says so, then takes classes away: this one, or it is seen here.
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
   FD_CLASS[fd] &= is_mapped(dev, ino) - 1;
   FD_CLASS[fd] |= FD_PLAIN & -null;

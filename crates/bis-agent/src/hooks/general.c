@@ -223,7 +223,7 @@ static enum leaving ask(struct plan *p, struct entry *e) {
     e->result = pick(e->result, 0);
     if (may_be_cut(p, e)) return EARLY;
   }
-  // Whoever is looked after in the middle of its time would begin it again.
+  // A task that is looked after in the middle of its time would begin it again.
   if (p->finite) hooks_hurry(p);
   else p->patient = 0;
   return STAYS;

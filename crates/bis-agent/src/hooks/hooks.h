@@ -41,7 +41,7 @@ struct chance_frame {
   u64 rflags;
 };
 
-// The same, as the entries for rdtsc and rdtscp push them.
+// The registers of a frame, as the entries for rdtsc and rdtscp push them.
 struct counter_frame {
   u64 rax, rcx, r11, r10, r9, r8, rdi, rsi, rflags;
 };

@@ -53,7 +53,7 @@ static inline u64 leave_soon(u64 replay, u64 pos) {
   return (at_end & replay) | (exit_stop & ~replay);
 }
 
-// The same where a call more or less does not matter.
+// As `leave_soon`, where a call more or less does not matter.
 u64 hooks_leave(void);
 // The call is to be made by the trampoline's own system call instruction, which lies right before `done`.
 u64 hooks_leave_traced(void);

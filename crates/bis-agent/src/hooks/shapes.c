@@ -151,19 +151,19 @@ u64 hooks_shape(struct plan *p) {
     return 1;
   case RECEIVE:
   case MESSAGE:
-    // Who is looked after while it waits for all would get less, as a signal would have it.
+    // A task that is looked after while it waits for all would get less, as a signal would have it.
     p->refused = is(flags & MSG_WAITALL);
     if (flags & (MSG_TRUNC | MSG_ERRQUEUE)) return 0;
     return row->shape == RECEIVE || hooks_plan_message(p);
   case COPY:
-    // The same. Whoever copies a file may ask for as much as there can be.
+    // It would get less, too. A program that copies a file may ask for as much as there can be.
     if (below(COPY_MAX, a[4])) p->refused = hooks_has_much(a[0]);
     return 1;
   case MESSAGES:
     p->refused = is(flags & MSG_WAITALL);
     return !(flags & (MSG_TRUNC | MSG_ERRQUEUE)) && hooks_plan_messages(p);
   case RANDOM:
-    // The same; up to 256 bytes come whole (random(7)).
+    // It would get less, too; up to 256 bytes come whole (random(7)).
     p->refused = below(256, a[1]) & !is(S->alone);
     return 1;
   case RLIMIT:

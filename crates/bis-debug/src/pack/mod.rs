@@ -177,7 +177,7 @@ fn copy(from: &Path, trace: &Path, inside: &Path) -> Result<Option<u64>, DebugEr
         return Ok(None);
     }
     fs::create_dir_all(to.parent().unwrap_or(to)).map_err(failed)?;
-    // Whoever is interrupted leaves no half file under the name.
+    // A command that is interrupted leaves no half file under the name.
     let mut name = to.as_os_str().to_owned();
     name.push(format!(".tmp-{}", std::process::id()));
     let temporary = PathBuf::from(name);

@@ -1,4 +1,4 @@
-//! One client and its session: every command is answered here, or sent to who knows the answer.
+//! One client and its session: every command is answered here, or sent to the module that knows the answer.
 
 use std::{collections::BTreeSet, io, net::TcpStream};
 
@@ -194,7 +194,7 @@ impl<'t> Served<'t> {
             }
             Command::ReverseContinue => {
                 let search = self.memory.search.clone();
-                self.stays_behind_exec().unwrap_or_else(|| {
+                self.stay_behind_exec().unwrap_or_else(|| {
                     self.backwards(|session| match search {
                         Some((was_at, tid)) => session.reverse_to_change(&was_at, tid),
                         None => session.reverse(),
@@ -203,7 +203,7 @@ impl<'t> Served<'t> {
             }
             Command::ReverseStep => {
                 let tid = self.resumed.unwrap_or(self.session.tid());
-                self.stays_behind_exec().unwrap_or_else(|| self.step_back(tid))
+                self.stay_behind_exec().unwrap_or_else(|| self.step_back(tid))
             }
             Command::Run { arguments, .. } => self.run(&arguments),
             Command::Restart => self.run(&[]),
@@ -429,7 +429,7 @@ impl<'t> Served<'t> {
             Object::Threads => Some(self.threads_xml()),
             Object::ExecFile => self.session.executable(),
             Object::Siginfo => {
-                self.session.may_call();
+                self.session.expect_call();
                 self.whose(None).map(|tid| self.session.siginfo(tid))
             }
             Object::OsData => self.os_data(&transfer.annex),

@@ -73,7 +73,7 @@ impl<'t> Served<'t> {
             return reply;
         }
         if !self.session.end_diversion() {
-            self.session.is_behind();
+            self.session.leave_end();
             let reply = self.moved(how);
             // In front of the dynamic linker's begin, gdb looks for the program's symbols in a namespace that
             // is not there any more.

@@ -19,8 +19,8 @@ use crate::{
 /// process.
 ///
 /// With `qXfer:libraries-svr4`: by itself LLDB 14 compares the lists from before and after a `dlopen`, and a
-/// C library from 2.35 on tells of the first when the new entry is already in it. Who says so must answer
-/// `qShlibInfoAddr`, too: LLDB would take the program's entry in the list for what leads to the list.
+/// C library from 2.35 on tells of the first when the new entry is already in it. A server that says so must
+/// answer `qShlibInfoAddr`, too: LLDB would take the program's entry in the list for what leads to the list.
 pub(super) const FEATURES: [&str; 11] = [
     "QStartNoAckMode+",
     "QThreadSuffixSupported+",

@@ -270,7 +270,7 @@ impl<'t> Served<'t> {
         let target = self.memory.target.take()?;
         let before = self.libraries("");
         self.session.end_diversion();
-        self.session.is_behind();
+        self.session.leave_end();
         if let Err(why) = self.enter(target.spot.domain) {
             self.session.say_line(&format!("bis: {why}"));
         }
@@ -312,7 +312,7 @@ impl<'t> Served<'t> {
     }
 
     /// The client goes on from a step back over an exec which its user has not seen.
-    pub(super) fn stays_behind_exec(&mut self) -> Option<Vec<u8>> {
+    pub(super) fn stay_behind_exec(&mut self) -> Option<Vec<u8>> {
         std::mem::take(&mut self.memory.has_crossed_exec)
             .then(|| self.tell(Report { tid: self.session.tid(), why: Why::Arrived }))
     }
@@ -343,7 +343,7 @@ impl<'t> Served<'t> {
         let argument = arguments.first().map(|argument| String::from_utf8_lossy(argument).into_owned());
         let target = self.memory.target.take();
         self.session.end_diversion();
-        self.session.is_behind();
+        self.session.leave_end();
         let seen = target.as_ref().and_then(|target| target.seen);
         let note = target.as_ref().and_then(|target| target.note.clone());
         let here = |position| Spot { domain: self.session.image_domain(EventSeq(0)), position };

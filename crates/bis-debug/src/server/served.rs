@@ -20,7 +20,7 @@ pub(super) struct Served<'t> {
     pub errors: Errors,
     /// Whose registers are read.
     pub general: Option<Tid>,
-    /// Who is resumed by `c` and `s`.
+    /// The task that is resumed by `c` and `s`.
     pub resumed: Option<Tid>,
     pub files: Files,
     pub memory: Memory,
@@ -99,7 +99,7 @@ impl<'t> Served<'t> {
         }
     }
 
-    /// The position, for who keeps it.
+    /// The position, for a caller that keeps it.
     pub(super) fn position(&self) -> Position {
         self.session.position().clone()
     }

@@ -22,7 +22,7 @@ impl Session<'_> {
         places
     }
 
-    /// The same, up to the next event: hooked calls are caught only where the log up to there has one that
+    /// As `places`, up to the next event: hooked calls are caught only where the log up to there has one that
     /// is. A program makes millions of them, and each would be two stops.
     pub(super) fn places_to_next(&self, replica: &Replica<'_>) -> BTreeSet<Addr> {
         let mut places = self.own_places();

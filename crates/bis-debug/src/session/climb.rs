@@ -84,7 +84,7 @@ impl<'t> Climb<'t> {
         }))
     }
 
-    /// The goal of who goes on from one of its copies that has done so much.
+    /// The goal of a replica that goes on from one of its copies, which has done so much.
     pub(super) fn goal(&self, done: Done) -> Goal<'_> {
         match &self.behind {
             Some(behind) => Goal::new(behind),
@@ -264,7 +264,7 @@ impl<'t> Session<'t> {
                 let is_within = tid.is_some_and(|tid| live.replica.is_within(tid));
                 if last.replace(here) != Some(here)
                     && !is_within
-                    && !goal.is_reached(&mut live)?
+                    && !goal.pass_legs(&mut live)?
                     && !goal.is_stepping()
                     && let Some(copy) = live.replica.checkpoint(&mut live.company)?
                 {

@@ -34,7 +34,7 @@ use crate::protocol::{
 const NO_WRITING: &str = "The recording cannot be changed, its registers and memory are as they were. `divert` makes a copy of the \
                           program here, in which they can be.";
 
-/// The same where the program still runs.
+/// What refuses to write where the program still runs.
 const NO_WRITING_BEHIND: &str = "What the program has done cannot be changed: its memory can be written where it stands itself, at the \
                                  end of the log (`continue` leads there), if one of its threads is in no system call there. `divert` makes a \
                                  copy of the program here, which can be changed.";
@@ -72,7 +72,7 @@ pub type Change<'a> = &'a dyn Fn(&Target, &mut Registers, &mut Vec<u8>) -> Resul
 
 impl<'t> Session<'t> {
     /// The client has read what is known of the last signal.
-    pub fn may_call(&mut self) {
+    pub fn expect_call(&mut self) {
         self.aside.is_asked = true;
     }
 

@@ -19,9 +19,9 @@ pub(super) fn is_step(event: &Event, replica: &Replica<'_>) -> bool {
 }
 
 /// Does this event, which comes next, leave its task as it stands now, with no instruction executed on the
-/// way? A signal that its program's tracer has kept from it changes nothing, and so does one that ends it.
-/// Who stands where it has been raised has gone that step already: the `int3` of a tracer, behind which the
-/// task stands.
+/// way? A signal that its program's tracer has kept from it changes nothing, and so does one that ends it. A
+/// task that stands where it has been raised has gone that step already: the `int3` of a tracer, behind which
+/// the task stands.
 fn leaves_all(event: &Event, replica: &Replica<'_>) -> bool {
     let EventKind::Signal(signal) = &event.kind else { return false };
     let changes = signal.handler.as_ref().is_some_and(|outcome| {

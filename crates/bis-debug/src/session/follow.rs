@@ -51,7 +51,7 @@ impl Session<'_> {
     }
 
     /// The user has gone somewhere else.
-    pub fn is_behind(&mut self) {
+    pub fn leave_end(&mut self) {
         self.origin.is_behind = true;
     }
 

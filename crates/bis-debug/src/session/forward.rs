@@ -98,7 +98,7 @@ impl<'t> Session<'t> {
             EventKind::TaskExit { status, .. } if is_at_end => *status,
             _ => return Ok(None),
         };
-        // Who comes here backwards has passed the stop in front of this end.
+        // A user who comes here backwards has passed the stop in front of this end.
         if let TaskEnd::Exec(domain) = end
             && let Some(image) = self.images.iter().position(|image| *image == domain)
         {

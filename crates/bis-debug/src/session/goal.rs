@@ -34,7 +34,8 @@ pub(super) struct Done {
     seen: u64,
     /// The program has been asked to count the leg's arrivals by itself.
     is_asked: bool,
-    /// The same for the legs that are done: nobody is to be stopped for these.
+    /// The program has been asked to count arrivals of the legs that are done: nobody is to be stopped for
+    /// these.
     is_passed_asked: bool,
 }
 
@@ -163,8 +164,8 @@ impl Goal<'_> {
         live.is_behind_event_of(self.position)
     }
 
-    /// Has the replica come to the end of its way? Goes on to the next leg where one is done.
-    pub(super) fn is_reached(&mut self, live: &mut Live<'_>) -> Result<bool, Trouble> {
+    /// Goes on to the next leg where one is done. True: the replica has come to the end of its way.
+    pub(super) fn pass_legs(&mut self, live: &mut Live<'_>) -> Result<bool, Trouble> {
         if !self.is_near(live)? {
             return Ok(false);
         }

@@ -76,7 +76,7 @@ impl<'t> Mark<'t> {
         Ok(copy.map(mark))
     }
 
-    /// The same as one of those that cut a long computation into pieces.
+    /// This mark, as one of those that cut a long computation into pieces.
     #[must_use]
     pub fn into_stride(self) -> Mark<'t> {
         Mark { is_stride: true, ..self }
@@ -337,12 +337,12 @@ impl<'t> History<'t> {
         self.last(image, position, |_| true)
     }
 
-    /// The same, and in front of the position.
+    /// As [`History::best`], but in front of the position.
     pub fn best_before(&self, image: usize, position: &Position) -> Option<Mark<'t>> {
         self.last(image, position, |mark| mark.position != *position)
     }
 
-    /// The same, and in front of another mark that serves as well.
+    /// As [`History::best`], but in front of another mark that serves as well.
     pub fn best_before_mark(&self, image: usize, position: &Position, than: &Mark<'t>) -> Option<Mark<'t>> {
         self.last(image, position, |mark| {
             mark.position != than.position && than.position.done_at(&mark.position).is_some()

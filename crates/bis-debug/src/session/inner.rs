@@ -1,10 +1,10 @@
 //! Places of which the session knows that they are in front of the event that comes next behind their own.
 //!
-//! A place is named by an event and a way from there, and on the way other events may come: the name does
-//! not tell. But a replica does the same each time. Where one has stood at a place, and the last event that
-//! it had done was the place's own, no event comes before that place, ever. Who goes there looks for no event
-//! on the way: not for a pause either, which in a loop is looked for in each round, and stands in the way of
-//! what counts the rounds.
+//! A place is named by an event and a way from there, and on the way other events may come: the name does not
+//! tell. But a replica does the same each time. Where one has stood at a place, and the last event that it
+//! had done was the place's own, no event comes before that place, ever. A replica that goes there looks for
+//! no event on the way: not for a pause either, which in a loop is looked for in each round, and stands in
+//! the way of what counts the rounds.
 
 use std::collections::VecDeque;
 
@@ -33,7 +33,7 @@ pub(super) struct Inner {
 
 impl Inner {
     /// A replica stands at this place.
-    pub(super) fn stands_at(&mut self, live: &Live<'_>, position: &Position) {
+    pub(super) fn note_place(&mut self, live: &Live<'_>, position: &Position) {
         if live.replica.done().0 == position.event {
             self.add(position);
         }
@@ -52,7 +52,7 @@ impl Inner {
     }
 
     /// This is the place of an event, a pause; or it was looked for in vain.
-    pub(super) fn pauses_at(&mut self, pause: EventSeq, place: Option<Position>) {
+    pub(super) fn note_pause(&mut self, pause: EventSeq, place: Option<Position>) {
         if self.pauses.len() == PAUSES_MAX {
             self.pauses.pop_front();
         }

@@ -329,8 +329,8 @@ impl Session<'_> {
         [format!("{head:<73}").as_bytes(), name, b"\n"].concat()
     }
 
-    /// The same with what /proc/PID/smaps adds: for whoever makes core files, all of private memory is the
-    /// program's own.
+    /// The mapping's lines with what /proc/PID/smaps adds: for whoever makes core files, all of private
+    /// memory is the program's own.
     fn lines(&self, mapping: &Mapping) -> Vec<u8> {
         let size = mapping.len() / 1024;
         let shared = if mapping.shared { " sh" } else { "" };
@@ -379,7 +379,7 @@ impl Session<'_> {
         self.images.get(self.image_of(event)).copied().unwrap_or(self.entry().domain)
     }
 
-    /// The same for a domain.
+    /// The path of a domain's executable, from which symbols are read.
     pub fn executable_of(&self, domain: DomainId) -> Option<Vec<u8>> {
         let entry = self.world.entry(domain).ok()?;
         Some(crate::options::symbols_of(self.world.trace(), entry)?.into_os_string().into_encoded_bytes())

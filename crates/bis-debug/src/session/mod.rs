@@ -138,7 +138,7 @@ pub struct Session<'t> {
     fflush: Option<Addr>,
     /// What breakpoints' commands have printed, and other news for the user.
     console: VecDeque<Vec<u8>>,
-    /// Who is told of these instead.
+    /// The listener that is told of these instead.
     listener: Option<Listener>,
 }
 
@@ -174,7 +174,7 @@ impl<'t> Session<'t> {
         self.aside.diverted.as_ref().map(|diverted| &diverted.diversion)
     }
 
-    /// Takes the session's breakpoints out of memory, for who reads it as a whole.
+    /// Takes the session's breakpoints out of memory, for a caller that reads it as a whole.
     ///
     /// # Errors
     /// Where the process is gone.
@@ -288,7 +288,7 @@ impl<'t> Session<'t> {
         self.images.iter().rposition(began).unwrap_or(0)
     }
 
-    /// Lets a replica run, and who shares memory with it as far as needed.
+    /// Lets a replica run, and those that share memory with it as far as needed.
     fn advance(&mut self, live: &mut Live<'t>, limit: &Limit<'_>) -> Result<Stop, Halt> {
         let Session { host, points, others, .. } = self;
         others.advance(host, points, live, limit)

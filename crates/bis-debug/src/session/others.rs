@@ -35,7 +35,7 @@ impl<'t> Others<'t> {
         stop
     }
 
-    /// Who has changed watched bytes last, for people.
+    /// The process that has changed watched bytes last, for people.
     pub(super) fn take_change(&mut self) -> Option<String> {
         let Other { entry, event } = self.0.take()?;
         Some(format!("bis: process {} has changed it, on its way to event {event}", entry.pid))

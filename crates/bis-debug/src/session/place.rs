@@ -43,7 +43,7 @@ impl Position {
         Position { event, legs: Vec::new() }
     }
 
-    /// The same, and from there on this leg.
+    /// This position, and from there on this leg.
     #[must_use]
     pub fn then(&self, leg: Leg) -> Position {
         let mut position = self.clone();

@@ -102,7 +102,7 @@ impl Points {
         self.breakpoints.keys().filter(|addr| !self.returns.contains(addr)).copied().collect()
     }
 
-    /// The same in a copy of it, in which functions are called.
+    /// The addresses of breakpoints in a copy of the program, in which functions are called.
     pub fn breakpoints_and_returns(&self) -> BTreeSet<Addr> {
         self.breakpoints.keys().copied().collect()
     }

@@ -29,7 +29,7 @@ impl<'t> Rung<'t> {
         Ok((live, Goal { done: self.done, ..Goal::new(end) }))
     }
 
-    /// The same, and the program counts nothing by itself. It was to count up to the end of the way.
+    /// As `resume`, but the program counts nothing by itself. It was to count up to the end of the way.
     pub(super) fn resume_without_counts<'p>(
         &mut self,
         end: &'p Position,

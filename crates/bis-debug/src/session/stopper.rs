@@ -25,8 +25,8 @@ impl Stopper {
         helpers.iter().for_each(Stopper::ask);
     }
 
-    /// Whoever has asked does not want it any more. Nobody but they can tell: what is asked for before the
-    /// session has begun with what it is to stop holds for that; what comes behind its end, for nothing.
+    /// The caller that has asked does not want it any more. Nobody else can tell: what is asked for before
+    /// the session has begun with what it is to stop holds for that; what comes behind its end, for nothing.
     pub fn forget(&self) {
         self.is_asked.store(false, Ordering::SeqCst);
         self.interrupt.take();

@@ -89,7 +89,7 @@ impl<'t> Session<'t> {
             if live.replica.traps().arrivals(addr) >= last {
                 live.replica.end_counts()?;
                 let position = from.position.then(Leg::Arrive { addr, n });
-                self.inner.stands_at(&live, &position);
+                self.inner.note_place(&live, &position);
                 return Ok(match self.mark(&mut live, position, &goal)? {
                     Stride::Mark(mark, name) => Some((mark, name)),
                     Stride::End | Stride::Nameless => None,
@@ -177,7 +177,7 @@ impl<'t> Session<'t> {
                     self.alarm.set(time / EVENT_AWAITED_PART);
                 }
                 Stop::Interrupted => break true,
-                Stop::Event(_) if each_event && live.replica.is_at_event() && !goal.is_reached(live)? => {
+                Stop::Event(_) if each_event && live.replica.is_at_event() && !goal.pass_legs(live)? => {
                     break true;
                 }
                 _ => {}
@@ -223,7 +223,7 @@ impl<'t> Session<'t> {
         };
         self.alarm.clear();
         self.stopper.interrupt.take();
-        if goal.is_reached(live)? {
+        if goal.pass_legs(live)? {
             return Ok(Some(Stride::End));
         }
         if !is_there {

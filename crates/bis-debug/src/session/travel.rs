@@ -33,7 +33,7 @@ impl<'t> Session<'t> {
             self.stopper.interrupt.take();
             return Ok(live);
         }
-        // Whoever goes there comes again.
+        // A user who goes there comes again.
         drop(live);
         for (mark, known) in self.strides(&mark, &name)? {
             self.mark_on_way(&mark, position, &known);
@@ -152,9 +152,9 @@ impl<'t> Session<'t> {
         watches: &[Piece],
         wanted: &Limit<'_>,
     ) -> Result<Option<Stop>, Trouble> {
-        if goal.is_reached(live)? {
+        if goal.pass_legs(live)? {
             live.replica.end_counts()?;
-            self.inner.stands_at(live, goal.position);
+            self.inner.note_place(live, goal.position);
             return Ok(None);
         }
         let is_near = goal.is_near(live)?;
@@ -223,7 +223,7 @@ impl<'t> Session<'t> {
         }
     }
 
-    /// The same, or up to an alarm.
+    /// Lets it run to something else, or up to an alarm.
     pub(super) fn run_a_while(&mut self, live: &mut Live<'t>, limit: &Limit<'_>) -> Result<Stop, Trouble> {
         let interrupt = self.stopper.interrupt.clone();
         let stop = self.advance(live, &Limit { interrupt: Some(&interrupt), ..*limit })?;

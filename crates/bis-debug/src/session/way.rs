@@ -85,7 +85,7 @@ impl Way {
         if arrivals == 0 { begin } else { begin.then(Leg::Arrive { addr, n: arrivals }) }
     }
 
-    /// The same at a watchpoint.
+    /// The position of a replica that has stopped at a watchpoint.
     pub(super) fn at_watch(&self, live: &Live<'_>) -> Position {
         let (event, _) = live.replica.done();
         let traps = live.replica.traps();

@@ -110,7 +110,7 @@ pub enum Attempt {
     Cloned(Run),
     /// All of it is to be copied.
     NotNow,
-    /// The same, and so is all else that is read from this descriptor.
+    /// All of it is to be copied, and so is all else that is read from this descriptor.
     Never,
 }
 

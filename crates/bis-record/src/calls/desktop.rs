@@ -174,7 +174,7 @@ impl Crew {
         Ok(Entry::Make)
     }
 
-    /// The same where that would be a file: one that is opened by this name.
+    /// `PulseAudio`'s memory is not made where that would be a file, which is opened by this name.
     pub(super) fn enter_open_sound(&self, tid: Tid, name: Addr) -> Result<Entry> {
         let mut head = [0; SOUND_FILES.len()];
         if self.memory.read(name, &mut head).is_ok() && head == SOUND_FILES {

@@ -105,7 +105,7 @@ impl Domain {
         if let Some(child) = call.child.take() {
             self.send_off(tid, child, seq)?;
         }
-        if self.task(tid)?.ends_call(call.nr) && self.deliver_stashed(tid, regs, SignalPoint::AfterEvent)? {
+        if self.task(tid)?.end_call(call.nr) && self.deliver_stashed(tid, regs, SignalPoint::AfterEvent)? {
             return Ok(());
         }
         self.expect_signal_of(tid, &Call { nr: call.nr, args: call.entry.args() }, regs)
@@ -113,13 +113,14 @@ impl Domain {
 }
 
 impl Task {
-    /// The call of this number is over. Is what was kept back to be delivered here, not at the next call?
+    /// The call of this number is over. True: what was kept back is to be delivered here, not at the next
+    /// call.
     ///
     /// After a return from a handler that is so because the mask may let it through. But a timer that fires
     /// as fast as its handlers run has to wait: the program itself comes on between two of them. A call that
     /// sets a timer may have put it out, and natively what has fired before comes before that returns: it,
     /// and one that the kernel has meanwhile, wait no longer.
-    fn ends_call(&mut self, nr: u64) -> bool {
+    fn end_call(&mut self, nr: u64) -> bool {
         let sets_timer = matches!(
             nr.cast_signed(),
             libc::SYS_setitimer | libc::SYS_alarm | libc::SYS_timer_settime | libc::SYS_timer_delete

@@ -300,7 +300,7 @@ impl Domain {
 
     /// What the last page of a file of so many bytes has behind its end, as the range shows it that has just
     /// been mapped from `offset` on: where in the file, and what; none if that is nothing but zeros. Whoever
-    /// has mapped a file may store there, and who maps it later finds that.
+    /// has mapped a file may store there, and a program that maps it later finds that.
     fn tail(&self, range: Range<Addr>, offset: u64, file_len: u64) -> Option<(u64, Vec<u8>)> {
         let at = file_len.checked_sub(offset)?;
         let start = range.start.saturating_add(at);
@@ -476,7 +476,7 @@ impl Process {
             _ => self.space.protected_below(tid, addr, range.end)?,
         };
         if raw_prot & PROT_WRITE != 0 {
-            // Whoever is about to change text looks at it first.
+            // A program that is about to change text looks at it first.
             self.unpatch(range.start, range.end, outcome)?;
         }
         if len > 0 {
@@ -570,7 +570,7 @@ impl Process {
         Ok(())
     }
 
-    /// The same of prlimit64, which may concern another process, and may only ask.
+    /// prlimit64 has succeeded, or not. It may concern another process, and may only ask.
     pub(super) fn learn_limit_of(&mut self, it: &mut Exit<'_>) -> Result<()> {
         let [number, limit, new, ..] = it.args();
         if it.result != 0 || int(limit) != libc::RLIMIT_STACK.cast_signed() || new == 0 {

@@ -1,10 +1,10 @@
 //! Calls that change a shared object other than by a store: writes through a descriptor, new lengths, copies
 //! that the kernel makes between files.
 //!
-//! Whoever makes such a call need not map the object. So that its bytes change at the same place in the order
-//! of turns when it is replayed, the domain *borrows* the object from before the call to after its event: for
-//! that long it holds the token as if it mapped the object (`tokens.rs`). What has changed is read back from
-//! the file itself, which is right whatever the call was told to write.
+//! A domain that makes such a call need not map the object. So that its bytes change at the same place in the
+//! order of turns when it is replayed, the domain *borrows* the object from before the call to after its
+//! event: for that long it holds the token as if it mapped the object (`tokens.rs`). What has changed is read
+//! back from the file itself, which is right whatever the call was told to write.
 //!
 //! While a token is borrowed its call is made at once, never in the background: regular files (what objects
 //! are) keep nobody waiting. A `splice` could wait for its pipe, whose writer could wait for the token; it is
@@ -146,7 +146,7 @@ impl Domain {
         Ok(Some(Resized { path, object, len }))
     }
 
-    /// The same, and perhaps it has holes or other content.
+    /// A file that is mapped shared has a new length, and perhaps holes or other content.
     pub(super) fn leave_fallocate(&mut self, it: &mut Exit<'_>) -> Result<()> {
         /// The fallocate modes that leave all content where it is: 0, KEEP_SIZE, UNSHARE_RANGE.
         const HARMLESS: u64 = 0x41;

@@ -3,8 +3,8 @@
 //! event, and replay diverges where the program depends on it. So the trace says at the mapping who that was,
 //! `bis info` lists it, and a divergence names it.
 //!
-//! Who has what is looked up in /proc, which shows it for the processes of the same user (to root, for all).
-//! One that comes later is not seen.
+//! Which process has what is looked up in /proc, which shows it for the processes of the same user (to root,
+//! for all). One that comes later is not seen.
 
 use std::{
     collections::VecDeque,

@@ -47,7 +47,7 @@ fn is_nonblocking(tid: Tid, fd: Fd) -> bool {
     proc::open_flags(tid, fd).is_some_and(|flags| flags & libc::O_NONBLOCK != 0)
 }
 
-/// The same for a socket; none for one of packets.
+/// The least for a socket; none for one of packets.
 fn least_of_socket(tid: Tid, inode: u64, local: u64) -> Option<u64> {
     let listed = |table: &str, column: usize, matches: &dyn Fn(&[&str]) -> bool| {
         let text = proc::read_text(proc::path(tid, &format!("net/{table}"))).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Private mappings of files that change: who changes one by a call tells it, and who looks at one records
-//! what it shows (`views.rs` is about when and why).
+//! Private mappings of files that change: a domain that changes one by a call tells it, and a domain that
+//! looks at one records what it shows (`views.rs` is about when and why).
 //!
 //! What it shows is read from the domain's own memory, so it is right whatever has happened to the file and
 //! to the pages since, and also for pages that the process has made its own.
@@ -98,7 +98,7 @@ fn move_pieces(by: &Move, sources: &[View], outcome: &mut Outcome) {
 }
 
 impl Recorder<'_> {
-    /// The same at the exit of a call, in as many events as it takes.
+    /// What views show anew is told at the exit of a call, in as many events as it takes.
     pub(crate) fn show_in_pieces(
         &mut self,
         tid: Tid,

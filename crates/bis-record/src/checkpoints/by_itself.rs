@@ -161,7 +161,7 @@ impl Sides<'_> {
             drop(filled);
             let mut writes = Vec::new();
             for _ in chunks {
-                // Whoever would wait fills one.
+                // A thread that would wait fills one.
                 let Filled { mut room, chunk, is_read, by } = ready
                     .try_recv()
                     .ok()

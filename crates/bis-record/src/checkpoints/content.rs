@@ -129,7 +129,7 @@ impl Sides<'_> {
     ) -> io::Result<Vec<Range<Addr>>> {
         let work = |ranges: Vec<Range<Addr>>| {
             let mut parts = Vec::new();
-            ranges.into_iter().try_for_each(|range| self.may_differ(range, &mut parts))?;
+            ranges.into_iter().try_for_each(|range| self.add_differing(range, &mut parts))?;
             Ok(parts)
         };
         match worth(threads, len_of(ranges), WORTH_A_LOOK) {
@@ -160,7 +160,7 @@ impl Sides<'_> {
     }
 
     /// Adds the parts of a range that may differ.
-    fn may_differ(&self, range: Range<Addr>, parts: &mut Vec<Range<Addr>>) -> io::Result<()> {
+    fn add_differing(&self, range: Range<Addr>, parts: &mut Vec<Range<Addr>>) -> io::Result<()> {
         let mut base = range.start;
         while base < range.end {
             let end = range.end.min(base + BATCH * PAGE);

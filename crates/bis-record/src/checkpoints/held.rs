@@ -88,7 +88,7 @@ impl Since {
 pub(super) struct Kernel {
     /// What is left of each interval timer, and its interval; none: it does not run.
     pub timers: [Option<Vec<u8>>; 3],
-    /// The same of the timers that timer_create has made, by their ids.
+    /// What is left of the timers that timer_create has made, by their ids.
     pub made_timers: BTreeMap<u64, Vec<u8>>,
     /// The signals that wait for any task of the process.
     pub pending: Vec<SigInfo>,

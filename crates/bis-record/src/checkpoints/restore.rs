@@ -48,7 +48,7 @@ impl Domain {
         let Some(mut checkpoint) = found else {
             return self.not_made(tid, state, -i64::from(libc::EINVAL));
         };
-        let refused = self.may_go_back(tid, &checkpoint)?;
+        let refused = self.halt_for_way_back(tid, &checkpoint)?;
         if let Some(errno) = refused {
             self.checkpoints.by_handle.insert(handle, checkpoint);
             return self.not_made(tid, state, -i64::from(errno));
@@ -58,8 +58,9 @@ impl Domain {
         result
     }
 
-    /// The number of the error why not.
-    fn may_go_back(&mut self, tid: Tid, checkpoint: &Checkpoint) -> Result<Option<i32>> {
+    /// Halts the other tasks, and looks whether the process can go back to this checkpoint. The number of the
+    /// error why it cannot.
+    fn halt_for_way_back(&mut self, tid: Tid, checkpoint: &Checkpoint) -> Result<Option<i32>> {
         if !checkpoint.tasks.contains_key(&tid) {
             return Ok(Some(libc::EPERM));
         }

@@ -171,7 +171,8 @@ impl Process {
 }
 
 impl Crew {
-    /// Ends a shadow. It is its parent's to reap: who else would, only sees it end with the process.
+    /// Ends a shadow. It is its parent's to reap: another process that would, only sees it end with the
+    /// process.
     pub(super) fn end_shadow(&mut self, tid: Tid, shadow: Shadow) -> Result<()> {
         let shadow = {
             let name = self.session.own_name(shadow.pid());

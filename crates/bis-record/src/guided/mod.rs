@@ -71,7 +71,7 @@ impl Guided {
     }
 
     /// Something has happened that the guide hears of at once.
-    pub fn is_to_hear(&mut self) {
+    pub fn let_hear(&mut self) {
         self.is_due = true;
     }
 

@@ -102,9 +102,9 @@ impl Recorder<'_> {
         }
     }
 
-    /// The task has got SIGTRAP. True: because it has come to a breakpoint of the guide's, or has touched
-    /// what is watched.
-    pub(super) fn is_at_point(&mut self, tid: Tid, is_breakpoint: bool) -> Result<bool> {
+    /// The task has got SIGTRAP. True: because it has come to a breakpoint of the guide's, to which it is set
+    /// back, or has touched what is watched. Both are told once.
+    pub(super) fn take_point(&mut self, tid: Tid, is_breakpoint: bool) -> Result<bool> {
         let mut regs = self.stopped(tid)?.regs()?;
         let Some(armed) = self.guided.as_mut().and_then(|guided| guided.was_armed.take()) else {
             return Ok(false);

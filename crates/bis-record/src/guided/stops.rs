@@ -42,7 +42,7 @@ impl Domain {
         }
         let info = SigInfo(self.stopped(tid)?.siginfo()?);
         if !(info.is_breakpoint() || info.is_debug_exception())
-            || !self.recorder().is_at_point(tid, info.is_breakpoint())?
+            || !self.recorder().take_point(tid, info.is_breakpoint())?
         {
             return Ok(false);
         }

@@ -68,7 +68,7 @@ impl Hooks {
         area.set(state::COUNTED, session.ticks.counts_branches().into());
         area.set(state::FILES_ALONE, session.chaos.is_some().into());
         watched.set_hooks(Arc::clone(&area));
-        // After that: who watches a file from here on finds the area.
+        // After that: a domain that watches a file from here on finds the area.
         let is_new = session.watch.mapped() != mapped;
         session.watch.show_files(&area);
         if is_new {

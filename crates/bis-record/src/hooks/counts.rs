@@ -126,7 +126,8 @@ impl Need {
         self.looked.is_none_or(|looked| looked.elapsed() >= LOOK_AGAIN)
     }
 
-    pub fn has_looked(&mut self) {
+    /// It is looked now whether the dense texts are there.
+    pub fn note_look(&mut self) {
         self.looked = Some(Instant::now());
     }
 

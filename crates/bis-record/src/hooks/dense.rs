@@ -123,8 +123,8 @@ impl Recorder<'_> {
 }
 
 impl Process {
-    /// At the entry of a call: is the text to count from here on?
-    pub fn wants_dense(&mut self, tid: Tid, call: &Call) -> bool {
+    /// At the entry of a call: is the text to count from here on? Dense texts that are missing are asked for.
+    pub fn choose_dense(&mut self, tid: Tid, call: &Call) -> bool {
         let Some(hooks) = self.hooks.as_ref().filter(|_| self.session.texts.dense().is_some()) else {
             return false;
         };
@@ -141,11 +141,12 @@ impl Process {
             true => hooks.counts.is_wanted || makes_thread(call, &self.memory),
             false => waits_for_need && hooks.counts.need.is_great(),
         };
-        is_wanted && self.has_dense_texts(tid) && (is_alone || self.may_change_text(tid))
+        is_wanted && self.order_dense_texts(tid) && (is_alone || self.look_at_others(tid))
     }
 
-    /// At the entry of a call: is the text to count no longer?
-    pub fn wants_sparse(&mut self, call: &Call) -> bool {
+    /// At the entry of a call: is the text to count no longer? It is noted since when the task has been
+    /// alone.
+    pub fn choose_sparse(&mut self, call: &Call) -> bool {
         let is_alone = self.tasks.len() == 1;
         let Some(hooks) = self.hooks.as_mut().filter(|_| self.space.patches().dense.is_on) else {
             return false;

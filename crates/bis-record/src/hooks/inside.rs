@@ -114,8 +114,8 @@ impl Domain {
 }
 
 impl Process {
-    /// The task stops with its process, wherever it is.
-    pub fn stops_in_hook(&mut self, tid: Tid) -> Result<()> {
+    /// The task is halted with its process, wherever it is.
+    pub fn halt_with_process(&mut self, tid: Tid) -> Result<()> {
         let inside = self.in_hook(tid)?.is_some();
         self.task(tid)?.standing.halt(inside);
         Ok(())

@@ -29,7 +29,7 @@ pub struct TextOrders {
     pub texts: Vec<(File, DenseOrder)>,
 }
 
-/// Who makes dense texts while a recording goes on: begins to, and comes back at once.
+/// What makes dense texts while a recording goes on: it begins to, and comes back at once.
 #[derive(Clone)]
 pub struct TextMakers(Arc<Begin>);
 
@@ -55,8 +55,9 @@ impl Process {
             && !self.space.patches().is_small()
     }
 
-    /// Are the dense texts there that the domain would have to wait for? Those that are not are asked for.
-    pub(super) fn has_dense_texts(&mut self, tid: Tid) -> bool {
+    /// Asks for the dense texts that the domain would have to wait for, and that are not there. True: all are
+    /// there.
+    pub(super) fn order_dense_texts(&mut self, tid: Tid) -> bool {
         if !self.leaves_making() {
             return true;
         }
@@ -64,7 +65,7 @@ impl Process {
             return false;
         };
         let Ok(mappings) = maps::read(tid) else { return false };
-        hooks.counts.need.has_looked();
+        hooks.counts.need.note_look();
         let texts = self.space.patches().texts.iter();
         let missing: Vec<_> = texts
             .filter(|text| !text.is_changed)
@@ -77,7 +78,7 @@ impl Process {
     /// The domain has had to be stopped by its state for the first time: its dense texts may be needed.
     pub fn foresee_need(&mut self, tid: Tid) {
         if self.session.texts.dense().is_some() && !self.space.clock().forbidden && self.leaves_making() {
-            self.has_dense_texts(tid);
+            self.order_dense_texts(tid);
         }
     }
 

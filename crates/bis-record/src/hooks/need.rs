@@ -34,9 +34,10 @@ impl Patches {
 }
 
 impl Process {
-    /// May the text be changed for the dense one although there are others than this task, which stands at
-    /// the entry of a call?
-    pub(super) fn may_change_text(&mut self, tid: Tid) -> bool {
+    /// Looks whether the text may be changed for the dense one although there are others than this task,
+    /// which stands at the entry of a call. Where it may not, that is noted, and nobody looks again for a
+    /// while.
+    pub(super) fn look_at_others(&mut self, tid: Tid) -> bool {
         let Some(hooks) = &self.hooks else { return false };
         if hooks.counts.need.is_refused() {
             return false;

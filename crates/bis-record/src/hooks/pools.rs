@@ -41,7 +41,7 @@ pub(super) fn hooked() -> Vec<(SiteKind, u64)> {
     HOOKED.clone()
 }
 
-/// The same, without where they lead to.
+/// The kinds of sites that lead to hooks, without where they lead to.
 pub(super) fn hooked_kinds() -> SiteKinds {
     SiteKinds::of(&hooked().iter().map(|(kind, _)| *kind).collect::<Vec<_>>())
 }
@@ -87,8 +87,8 @@ impl Process {
         range: &TextRange,
         mappings: &'a [Mapping],
     ) -> impl Iterator<Item = (Addr, DenseLayout)> + use<'a> {
-        // Who maps a part of its own text again elsewhere (V8 does, for each of its threads) would need one
-        // more text for it.
+        // A program that maps a part of its own text again elsewhere (V8 does, for each of its threads) would
+        // need one more text for it.
         let loaded = self.space.patches().texts.iter().find(|text| Arc::ptr_eq(&text.file, &range.file));
         let is_one =
             loaded.is_none_or(|text| text.bias == range.bias) && self.space.own_pool(range).is_none();

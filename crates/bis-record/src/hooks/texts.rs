@@ -463,7 +463,7 @@ pub struct Texts {
     /// Dense texts that others were asked to make.
     asked: Mutex<HashSet<DenseName>>,
     files: Mutex<HashMap<Identity, Option<Arc<TextFile>>>>,
-    /// The same, as they are mapped.
+    /// Files whose content the trace keeps, as they are mapped.
     kept: Mutex<HashMap<KeptFile, Option<Arc<TextFile>>>>,
     /// What has been made of them.
     pub made: MadePatches,
@@ -509,7 +509,7 @@ impl Texts {
         self.cache.as_ref()
     }
 
-    /// The same as [`Texts::of`]; `content` is only asked for where no mapping of this kept file was seen
+    /// As [`Texts::of`], but `content` is only asked for where no mapping of this kept file was seen
     /// before.
     pub fn of_kept(
         &self,

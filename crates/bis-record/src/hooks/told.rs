@@ -31,7 +31,7 @@ impl Domain {
             if self.tokens.holds_any() {
                 self.tokens.linger.left(answered);
             } else {
-                self.linger.has_run_out(answered);
+                self.linger.note_run_out(answered);
             }
         }
         tried
@@ -60,7 +60,7 @@ impl Domain {
         hooks.area.set(state::CHANGES, self.may_change(tid));
         let time = self.may_linger(tid);
         hooks.area.set(state::LINGER, time.as_nanos().try_into().unwrap_or(0));
-        // Whoever has just told it something has asked it to stop, too, perhaps before that was unsaid.
+        // A domain that has just told it something has asked it to stop, too, perhaps before that was unsaid.
         fence(Ordering::SeqCst);
         if self.session.views.has_news(self.id) || self.session.mail.has_news(self.id) {
             hooks.area.set(state::STOP, 1);
@@ -121,7 +121,7 @@ impl Process {
         }
     }
 
-    /// The same, where it is known which one.
+    /// The task has this current folder now: does it lie in /proc?
     pub fn show_folder_is(&self, folder: &Path) {
         if let Some(hooks) = &self.hooks {
             hooks.area.set(state::IN_PROC, folder.starts_with("/proc").into());

@@ -57,7 +57,8 @@ pub struct Watched {
     pub is_awaited: AtomicBool,
     /// The supervisor is to look after its running task: it is in a hook that takes long.
     slow: AtomicBool,
-    /// The same: it has not stopped for a while, and somebody may want it to.
+    /// The supervisor is to look after its running task: it has not stopped for a while, and somebody may
+    /// want it to.
     turn: AtomicBool,
     /// There is something to hear of tracers or tracees among its tasks.
     news: AtomicBool,
@@ -65,7 +66,7 @@ pub struct Watched {
     pub holds: AtomicBool,
     /// How often a task of the domain has stopped.
     pub stops: AtomicU64,
-    /// Who says how far the domain goes on; not set: nobody.
+    /// The guide says how far the domain goes on; not set: there is none.
     guide: OnceLock<Guide>,
     /// The running task is not pinned now.
     pub loose: AtomicBool,
@@ -217,8 +218,8 @@ impl Watch {
         area.set(state::WATCHED, u64::from(!files.is_empty()));
     }
 
-    /// How often a file has begun to be watched. Who finds out what a descriptor is, and then tells the
-    /// hooks, looks here before and after: in between, it may have become something else.
+    /// How often a file has begun to be watched. A domain that finds out what a descriptor is, and then tells
+    /// the hooks, looks here before and after: in between, it may have become something else.
     pub fn mapped(&self) -> u64 {
         self.mapped.load(Ordering::SeqCst)
     }
@@ -251,9 +252,9 @@ impl Watch {
         }
     }
 
-    /// A task that is alone, makes many calls and hardly stops may run on any core: who talks to another
-    /// process over pipes runs best where the kernel puts it, mostly on one core with its partner. Once it
-    /// stops more often, it is pinned again.
+    /// A task that is alone, makes many calls and hardly stops may run on any core: a task that talks to
+    /// another process over pipes runs best where the kernel puts it, mostly on one core with its partner.
+    /// Once it stops more often, it is pinned again.
     fn loosen(&self, done: &mut HashMap<DomainId, Done>, cores: &Cores, impatient: bool) {
         let all = self.all();
         // Those of domains that have ended stay behind.

@@ -85,7 +85,7 @@ impl Domain {
         }
         let others = self.tasks.len() > 1 || self.holds_tokens();
         let Some(task) = self.tasks.get(&tid) else { return Ok(()) };
-        // Who is about to stop with its process would be waited for all that time.
+        // A task that is about to stop with its process would be waited for all that time.
         let stops = task.stash.iter().any(|info| is_stop(info.signal()));
         let is_plain = task.call.is_none()
             && !task.standing.is_in_hook()

@@ -165,7 +165,7 @@ impl Domain {
             // (One that is ended by a way back to a checkpoint is in a call of ours.)
             Killed::InFrontOfCall if end == TaskEnd::Killed(Signal::KILL) => {
                 let sums = self.sums(tid)?;
-                self.recorder().stands_in_front(tid, regs, sums)
+                self.recorder().write_entry_in_front(tid, regs, sums)
             }
             Killed::InFrontOfCall | Killed::Elsewhere => Ok(()),
         }
@@ -183,7 +183,7 @@ impl Domain {
             return Ok(());
         }
         match in_front {
-            Some(entry) => self.recorder().stands_in_front(tid, entry, Vec::new()),
+            Some(entry) => self.recorder().write_entry_in_front(tid, entry, Vec::new()),
             None if end == TaskEnd::Killed(Signal::KILL) => {
                 let text = format!(
                     "task {tid} was killed just as a signal stopped it: what it had stored into shared memory \
@@ -243,7 +243,8 @@ impl Domain {
 }
 
 impl Recorder<'_> {
-    fn stands_in_front(&mut self, tid: Tid, entry: Registers, sums: Vec<RangeSum>) -> Result<()> {
+    /// Writes that the task stands in front of a call, whose entry it has reached.
+    fn write_entry_in_front(&mut self, tid: Tid, entry: Registers, sums: Vec<RangeSum>) -> Result<()> {
         self.drain(tid)?;
         self.event_with(tid, EventKind::SyscallEnter { nr: entry.orig_rax, entry }, sums)
     }

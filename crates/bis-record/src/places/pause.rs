@@ -139,7 +139,7 @@ impl Domain {
         if self.leave_count(tid)? == Step::Elsewhere {
             return Ok(true);
         }
-        if self.stops_at_count(tid)? {
+        if self.stop_at_count(tid)? {
             return Ok(false);
         }
         self.pause_by_state(tid)
@@ -182,7 +182,7 @@ impl Domain {
         if !self.has_computed_since_look(tid)? {
             return Ok(false);
         }
-        match self.sees_what_it_writes(tid)? {
+        match self.see_what_it_writes(tid)? {
             Sees::NotYet => {
                 self.looked_at = ran.map(|ran| (tid, ran));
                 return Ok(false);
@@ -192,7 +192,7 @@ impl Domain {
         }
         self.looked_at = None;
         let Some(span) = self.find_span(tid)? else { return Ok(true) };
-        if span == Spot::Bad && !self.note_opaque(tid) && !self.spins(tid)? {
+        if span == Spot::Bad && !self.note_opaque(tid) && !self.step_to_same_state(tid)? {
             let task = self.task(tid)?;
             return Ok(task.report.is_some() || task.standing.is_ready());
         }

@@ -1,4 +1,4 @@
-//! Who waits for the running task, and whether that is a reason to stop it: questions, which change nothing.
+//! What waits for the running task, and whether that is a reason to stop it: questions, which change nothing.
 
 use std::time::{Duration, Instant};
 
@@ -85,7 +85,8 @@ impl Domain {
     }
 
     /// Lower goes first: what the program has asked for, or with chaos, whether the task is starved. There,
-    /// being nice is no reason to wait: who spins for a lock that a nicer task holds would wait for ever.
+    /// being nice is no reason to wait: a task that spins for a lock that a nicer task holds would wait for
+    /// ever.
     pub fn urgency(&self, task: &Task) -> i32 {
         const STARVED: i32 = 100;
         match self.session.chaos {

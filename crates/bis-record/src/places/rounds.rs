@@ -70,9 +70,10 @@ impl Round {
         Round { places, words, changes, passed_over: 0 }
     }
 
-    /// Is it to be believed? Its words may have moved since (a collector has gone over them); and what
-    /// changes none need not be asked each time.
-    fn is_known(&mut self, read: impl Fn(Addr) -> Option<u64>) -> bool {
+    /// Looks at the words again, and notes what they are now. True: the round is to be believed. Its words
+    /// may have moved since (a collector has gone over them); and a round that changes none need not be asked
+    /// each time.
+    fn look_again(&mut self, read: impl Fn(Addr) -> Option<u64>) -> bool {
         let mut is_other = false;
         for (addr, word) in &mut self.words {
             if let Some(now) = read(*addr).filter(|now| now != word) {
@@ -85,9 +86,9 @@ impl Round {
 }
 
 impl Rounds {
-    /// Is the task to be led on, with so many events behind the domain? Where it does not come round, it may
-    /// have been in front of its loop.
-    fn tries(&mut self, events: u64) -> bool {
+    /// Counts a try to lead the task on, with so many events behind the domain. False: there were enough of
+    /// them. Where the task does not come round, it may have been in front of its loop.
+    fn begin_try(&mut self, events: u64) -> bool {
         let (at, count) = self.tried;
         self.tried = (events, if at == events { count + 1 } else { 1 });
         self.tried.1 <= TRIES_MAX
@@ -156,24 +157,24 @@ mod tests {
     #[test]
     fn a_loop_whose_words_stay_as_they_were_is_looked_at_again() {
         let mut known = round(&[0x10], &[(0x1000, 1), (0x1008, 2)]);
-        assert!(!known.is_known(|addr| Some(if addr == Addr(0x1000) { 1 } else { 2 })));
-        assert!(!known.is_known(|_| None));
-        assert!(known.is_known(|addr| Some(if addr == Addr(0x1000) { 7 } else { 2 })));
-        assert!(!known.is_known(|addr| Some(if addr == Addr(0x1000) { 7 } else { 2 })));
+        assert!(!known.look_again(|addr| Some(if addr == Addr(0x1000) { 1 } else { 2 })));
+        assert!(!known.look_again(|_| None));
+        assert!(known.look_again(|addr| Some(if addr == Addr(0x1000) { 7 } else { 2 })));
+        assert!(!known.look_again(|addr| Some(if addr == Addr(0x1000) { 7 } else { 2 })));
     }
 
     #[test]
     fn a_loop_that_writes_nothing_is_looked_at_again_after_a_while() {
         let mut known = Round { changes: false, ..round(&[0x10], &[(0x1000, 1)]) };
-        assert!((0..PASSED_OVER_MAX).all(|_| known.is_known(|_| None)));
-        assert!(!known.is_known(|_| None));
+        assert!((0..PASSED_OVER_MAX).all(|_| known.look_again(|_| None)));
+        assert!(!known.look_again(|_| None));
     }
 
     #[test]
     fn a_task_is_led_on_a_few_times_between_two_events() {
         let mut rounds = Rounds::default();
         for events in [0, 7] {
-            assert_eq!([(); 5].map(|()| rounds.tries(events)), [true, true, true, false, false]);
+            assert_eq!([(); 5].map(|()| rounds.begin_try(events)), [true, true, true, false, false]);
         }
     }
 

@@ -82,9 +82,9 @@ impl Domain {
         }
     }
 
-    /// Does the task do nothing but look whether something has changed? Single steps bring it back to exactly
-    /// the registers that it has now.
-    pub fn spins(&mut self, tid: Tid) -> Result<bool> {
+    /// Steps the task, to see whether it does nothing but look whether something has changed. True: single
+    /// steps have brought it back to exactly the registers that it had.
+    pub fn step_to_same_state(&mut self, tid: Tid) -> Result<bool> {
         let first = self.stopped(tid)?.regs()?;
         let extended = place::extended(&self.stopped(tid)?.xstate()?);
         for _ in 0..SPIN_MAX {
@@ -113,7 +113,7 @@ impl Domain {
         step
     }
 
-    /// The same, for a task that is hushed for steps.
+    /// As [`Domain::step`], for a task that is hushed for steps.
     pub fn step_hushed(&mut self, tid: Tid) -> Result<Step> {
         self.task(tid)?.steps.interrupt();
         let begin = self.stopped(tid)?.regs()?;
@@ -172,9 +172,9 @@ impl Domain {
     }
 
     /// Lets a task that stands in a trampoline of dense text come out of it: in the middle of a count, a
-    /// register of the program's may be where another task's would be, too; and who takes the address in a
-    /// handler's frame for one to jump to must find the program there, not the middle of a jump. False:
-    /// something else has come first.
+    /// register of the program's may be where another task's would be, too; and a program that takes the
+    /// address in a handler's frame for one to jump to must find the program there, not the middle of a jump.
+    /// False: something else has come first.
     pub fn leave_trampoline(&mut self, tid: Tid) -> Result<bool> {
         /// About as many instructions as the longest trampoline has. A loop may never leave it: then its
         /// place is there, but not in a count; and a timer must not come before the steps are made.

@@ -176,7 +176,7 @@ impl Surroundings {
         changed(&self.copies, before.copies.iter(), PIECES_MAX)
     }
 
-    /// The same of what was left behind: of that little, because hardly ever anything depends on it.
+    /// What was left behind and has changed: little of it, because hardly ever anything depends on it.
     pub fn left_since(&self, before: &Surroundings) -> Vec<MemWrite> {
         changed(&self.left, before.all_left(), LEFT_MAX)
     }

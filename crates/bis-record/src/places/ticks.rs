@@ -83,7 +83,7 @@ impl Process {
 
     /// The task is to stop, and computes. True: it goes on to its next count, and stops there. False: there
     /// are none, or none came; until its next event, it does not stop at one.
-    pub fn stops_at_count(&mut self, tid: Tid) -> Result<bool> {
+    pub fn stop_at_count(&mut self, tid: Tid) -> Result<bool> {
         let Some(counts) = self.dense_counts() else { return Ok(false) };
         let Some(asked) = counts.asked else {
             if self.would_lose_trap(tid)? {

@@ -31,7 +31,7 @@ impl Domain {
     /// Lets a ready task go on in its program until it has a report, or something was done about it.
     pub fn go(&mut self, tid: Tid) -> Result<()> {
         self.begin_ticks(tid)?;
-        if self.is_stepped(tid)? {
+        if self.note_whether_stepped(tid)? {
             return match self.go_stepped(tid) {
                 Err(error) if error.is_death_of(tid) => self.await_end(tid),
                 other => other,
@@ -66,8 +66,9 @@ impl Domain {
         }
     }
 
-    /// Are the task's steps to be recorded that it makes now?
-    fn is_stepped(&mut self, tid: Tid) -> Result<bool> {
+    /// Are the steps to be recorded that the task makes now? Where they are not, the steps that are recorded
+    /// have a gap here, unless the task stands in front of a call.
+    fn note_whether_stepped(&mut self, tid: Tid) -> Result<bool> {
         let Some((from, to)) = self.session.options.steps else { return Ok(false) };
         let now = self.session.writer.last_seq();
         let is_traced = {

@@ -50,7 +50,7 @@ impl Session {
         begin(self);
         let mut progress = self.wait_for_the_look(self.wait_for_the_end());
         if progress.failure.is_some() || progress.cut.is_some() {
-            // Who should have taken these over does not come to it any more.
+            // The supervisors that should have taken these over do not come to it any more.
             handover::kill_parked();
             progress = self.wait_for_the_killed(progress);
         }

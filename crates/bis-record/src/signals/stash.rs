@@ -54,10 +54,10 @@ impl Crew {
         Ok(())
     }
 
-    /// The same, for steps of the recorder's own, and for breakpoints of it that the task comes to at once:
-    /// the trap of one must not find SIGTRAP blocked, because the kernel would take its handler away from
-    /// the program then, and unblock it (`force_sig_info_to_task` in its `signal.c`). One that waits to be
-    /// let through stays where it is.
+    /// As [`Crew::hush`], for steps of the recorder's own, and for breakpoints of it that the task comes to
+    /// at once: the trap of one must not find SIGTRAP blocked, because the kernel would take its handler away
+    /// from the program then, and unblock it (`force_sig_info_to_task` in its `signal.c`). One that waits to
+    /// be let through stays where it is.
     pub fn hush_for_steps(&mut self, tid: Tid) -> Result<()> {
         self.hush(tid)?;
         let stopped = self.stopped(tid)?;

@@ -115,10 +115,12 @@ impl Crew {
         }
     }
 
+    /// Takes this fault out of those that the kernel has queued. True: it was one of them.
+    ///
     /// A process may send itself what looks like a fault (handlers of crashes do, to have the default action
     /// after all); and where a call has ended in a fault, as rt_sigreturn from a bad frame does, the kernel
     /// has queued it. No instruction raises such a one in replay.
-    pub fn was_queued(&mut self, info: &SigInfo) -> bool {
+    pub fn take_queued(&mut self, info: &SigInfo) -> bool {
         let at = self.queued_faults.iter().position(|queued| queued.is_same(info));
         at.map(|at| self.queued_faults.swap_remove(at)).is_some()
     }
@@ -143,9 +145,9 @@ impl Crew {
         Ok(())
     }
 
-    /// The same after a call. That may have sent the task itself a signal of which the kernel kept nothing
-    /// but the number (see [`Crew::is_carrier`]): so it may be with those that are sent with more than
-    /// that, or by tgkill.
+    /// As [`Crew::expect_signal`], after a call. That may have sent the task itself a signal of which the
+    /// kernel kept nothing but the number (see [`Crew::is_carrier`]): so it may be with those that are sent
+    /// with more than that, or by tgkill.
     pub fn expect_signal_of(&mut self, tid: Tid, call: &Call, regs: &Registers) -> Result<()> {
         self.expect_signal(tid, regs)?;
         let to_itself = match call.nr.cast_signed() {

@@ -19,7 +19,7 @@ pub fn content(tid: Tid, memory: &Memory, mapping: &Mapping) -> Result<Vec<MemWr
     content_within(tid, memory, mapping, mapping.start..mapping.end)
 }
 
-/// The same of a part of it, in whole pages.
+/// What a part of a mapping holds, but for pages of zeros, in whole pages.
 pub fn content_within(
     tid: Tid,
     memory: &Memory,

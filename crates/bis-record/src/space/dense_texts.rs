@@ -129,7 +129,7 @@ impl DenseTexts {
         self.pools.iter().map(|pool| pool.start..pool.end)
     }
 
-    /// The same, in pieces as long as an arena.
+    /// The ranges of the trampolines, in pieces as long as an arena.
     pub fn chunks(&self) -> impl Iterator<Item = Addr> {
         self.pools.iter().flat_map(chunks)
     }

@@ -108,7 +108,7 @@ impl AddressSpace {
         }
     }
 
-    /// The same of a program of so many bits.
+    /// This address space, of a program of so many bits.
     #[must_use]
     pub fn of_bits(self, bits: u32) -> AddressSpace {
         AddressSpace { bits, ..self }

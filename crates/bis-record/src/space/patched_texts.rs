@@ -25,7 +25,7 @@ pub struct PatchSet {
     pub end: Addr,
     /// By address.
     runs: Vec<Arc<Patch>>,
-    /// The same, by the address of the trampoline.
+    /// The runs by the address of the trampoline.
     by_place: Vec<Arc<Patch>>,
     pub faults: BTreeMap<Addr, (Insn, Vec<u8>)>,
 }

@@ -225,7 +225,7 @@ pub struct TextRange {
     /// The program may have changed it.
     pub is_changed: bool,
     pub file: Arc<TextFile>,
-    /// The same in the trace.
+    /// The file in the trace.
     pub kept: FileId,
 }
 

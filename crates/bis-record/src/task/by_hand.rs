@@ -43,7 +43,7 @@ impl Domain {
             return self.pause_in_call(tid);
         }
         if !self.session.stdio.try_lock(stream, self.id) {
-            // Whoever waits here holds no token, so that the one who writes can come to an end.
+            // A domain that waits here holds no token, so that the one that writes can come to an end.
             self.release_tokens()?;
             self.session.stdio.lock(stream, self.id);
             self.ensure_tokens()?;

@@ -13,7 +13,7 @@ impl Process {
         self.is_told_by(self.hooks.is_some())
     }
 
-    /// The same, once it has hooks or has none.
+    /// As [`Process::is_told_its_core`], where it is known whether the domain has hooks.
     pub fn is_told_by(&self, has_hooks: bool) -> bool {
         !self.session.has_cpuid_faulting && (!has_hooks || self.space.has_own_cpuid())
     }

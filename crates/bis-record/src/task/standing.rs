@@ -50,13 +50,13 @@ impl Standing {
         self.is_ready = true;
     }
 
-    /// The same, from a place that no event describes.
+    /// It may go on, from a place that no event describes.
     pub fn go_on_midway(&mut self) {
         self.go_on();
         self.set_midway(true);
     }
 
-    /// The same, in the hook that it has stopped in.
+    /// It may go on, in the hook that it has stopped in.
     pub fn go_on_in_hook(&mut self) {
         *self = Standing { is_ready: true, place: Place::InHook };
     }

@@ -108,9 +108,9 @@ impl Domain {
         Ok(())
     }
 
-    /// The same before a task goes on in its program; if somebody else has waited long enough, it is their
-    /// turn first. Not while a task is at a place that the stream does not describe: in replay, what it did
-    /// before would come after the other's turn.
+    /// Takes the tokens before a task goes on in its program; if somebody else has waited long enough, it is
+    /// their turn first. Not while a task is at a place that the stream does not describe: in replay, what it
+    /// did before would come after the other's turn.
     pub fn yield_tokens(&mut self) -> Result<()> {
         let gives_up = std::mem::take(&mut self.gives_up);
         let expired = gives_up || self.tokens.since.is_none_or(|since| since.elapsed() > TURN_MAX);

@@ -1,5 +1,5 @@
-//! Who traces whom, and where a tracee stands: what tracers and tracees, which have different supervisors,
-//! have to know of each other.
+//! Which task traces which, and where a tracee stands: what tracers and tracees, which have different
+//! supervisors, have to know of each other.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -26,7 +26,7 @@ pub enum Mode {
     Step,
     /// To the entry of a call, which is not made (PTRACE_SYSEMU).
     Emulate,
-    /// The same, or for one instruction.
+    /// To the entry of a call, which is not made, or for one instruction.
     EmulateStep,
     /// Not at all, until its process goes on.
     Listen,
@@ -296,7 +296,7 @@ impl Books {
     }
 
     /// The tracer of a task lets it go on. The domain whose supervisor is to hear of that; none: it does not
-    /// hold. Who does not, and is let go for ever, is forgotten.
+    /// hold. One that does not, and is let go for ever, is forgotten.
     pub fn let_go(&self, tid: Tid, mode: Mode, signal: Option<Signal>) -> Option<DomainId> {
         self.lock(|tracees| {
             let it = tracees.get_mut(&tid)?;
@@ -314,7 +314,7 @@ impl Books {
     }
 
     /// The supervisor of a tracee that was let go on hears of it: from what stop, with what signal, and how
-    /// it goes on. Who is let go for ever is forgotten, unless it has another tracer by now.
+    /// it goes on. A task that is let go for ever is forgotten, unless it has another tracer by now.
     pub fn take_released(&self, tid: Tid) -> Option<(Box<Stop>, Option<Signal>, Mode)> {
         self.lock(|tracees| {
             let it = tracees.get_mut(&tid)?;
@@ -355,7 +355,7 @@ impl Books {
         self.lock(|tracees| tracees.get_mut(&tid).map(use_it))
     }
 
-    /// The same, for a tracee that has not ended.
+    /// As [`Books::with`], for a tracee that has not ended.
     pub fn with_live<T>(&self, tid: Tid, use_it: impl FnOnce(&mut Tracee) -> T) -> Option<T> {
         self.with(tid, |it| (!matches!(it.state, State::Ended(_))).then(|| use_it(it))).flatten()
     }

@@ -75,7 +75,7 @@ impl Domain {
 }
 
 impl Recorder<'_> {
-    /// The same at the entry of a call: it is another call now, or none.
+    /// Writes what the tracer has changed at the entry of a call: it is another call now, or none.
     fn change_call(&mut self, tid: Tid, stop: &Stop, writes: Vec<MemWrite>) -> Result<()> {
         if self.task(tid)?.call.is_some() {
             // One that is made again. It has ended in front of itself.

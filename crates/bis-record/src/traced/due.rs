@@ -16,8 +16,9 @@ const CLONE_PTRACE: u64 = libc::CLONE_PTRACE as u64;
 const CLONE_SIGNAL: u64 = 0xff;
 
 impl Domain {
-    /// A task stands where its event has left it: is its tracer to hear of something? True: it holds.
-    pub fn holds_due(&mut self, tid: Tid) -> Result<bool> {
+    /// A task stands where its event has left it. If its tracer is to hear of something, the task holds:
+    /// true.
+    pub fn hold_if_due(&mut self, tid: Tid) -> Result<bool> {
         let is_there = self.tasks.get(&tid).is_some_and(|task| {
             let stands = task.standing.is_ready() && !task.standing.is_midway();
             stands && task.call.is_none() && task.report.is_none() && task.held.is_none()
@@ -46,7 +47,7 @@ impl Domain {
 
     /// The maker of a vfork's child, whose event is written, hears of it before it waits for the child. True:
     /// it holds.
-    pub fn holds_at_vfork(&mut self, tid: Tid) -> Result<bool> {
+    pub fn hold_at_vfork(&mut self, tid: Tid) -> Result<bool> {
         let due = self.session.traced.with_live(tid, |it| match it.due.pop_front() {
             Some(Due::Event(event, message)) => Some((event, message)),
             _ => None,

@@ -62,11 +62,11 @@ impl Domain {
                     let regs = self.stopped(tid)?.regs()?;
                     self.task(tid)?.expect_signal = Some(regs);
                 }
-                self.holds_due(tid)?;
+                self.hold_if_due(tid)?;
             }
             Held::Fault(info) => {
                 self.go_from_fault(tid, &info, signal)?;
-                self.holds_due(tid)?;
+                self.hold_if_due(tid)?;
             }
             Held::Vfork => self.resume(tid, Resume::Syscall)?,
         }
@@ -143,8 +143,9 @@ impl Crew {
         released.next().map(|task| task.tid)
     }
 
-    /// Does the tracer want that the call at whose entry the task stands is not made? Then that is so.
-    pub fn skips_call(&mut self, tid: Tid) -> bool {
+    /// Skips the call at whose entry the task stands, if its tracer wants that it is not made. True: it was
+    /// skipped.
+    pub fn skip_call(&mut self, tid: Tid) -> bool {
         let Some(task) = self.tasks.get_mut(&tid) else { return false };
         let skips = take(&mut task.is_skipped);
         if skips {

@@ -38,7 +38,7 @@ const PTRACE_OLDSETOPTIONS: u32 = linux_raw_sys::ptrace::PTRACE_OLDSETOPTIONS;
 /// PTRACE_O_* that are served.
 const OPTIONS: u64 = 0xff | 0x10_0000;
 
-/// PTRACE_O_SUSPEND_SECCOMP, which the kernel has for who may administer it.
+/// PTRACE_O_SUSPEND_SECCOMP, which the kernel has for those that may administer it.
 const SUSPEND_SECCOMP: u64 = 0x20_0000;
 
 /// `arch_prctl` on a tracee, with its arguments the other way round; by it gdbserver finds a thread's memory.

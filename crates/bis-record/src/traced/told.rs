@@ -49,9 +49,9 @@ fn made(regs: &Registers) -> (u64, [u64; 6]) {
 }
 
 impl Domain {
-    /// What a task has reported: is its tracer to hear of it before anything is done about it? True: it
-    /// holds.
-    pub fn holds_at(&mut self, tid: Tid, status: Status) -> Result<bool> {
+    /// Tells the task's tracer of what the task has reported, if it is to hear of that before anything is
+    /// done about it. True: the task holds.
+    pub fn hold_if_told(&mut self, tid: Tid, status: Status) -> Result<bool> {
         let told = match status {
             Status::Seccomp => self.tell_entry(tid)?,
             Status::Trap => self.tell_trap(tid)?,
@@ -184,7 +184,7 @@ impl Domain {
             return Ok(Told::Holds);
         }
         self.session.traced.with_live(tid, |it| it.is_asked = false);
-        self.stops_in_hook(tid)?;
+        self.halt_with_process(tid)?;
         let event = if is_seized { EVENT_STOP } else { 0 };
         let held = Held::Report(Status::GroupStop(signal));
         self.hold(tid, held, Kind::Group, status_of(signal.0.into(), event), 0)?;
@@ -260,7 +260,7 @@ impl Domain {
         let info = SigInfo(self.stopped(tid)?.siginfo()?);
         let skipped = self.session.traced.with_live(tid, |it| (take(&mut it.is_behind_skipped), it.mode));
         match info.code() {
-            TRAP_TRACE if self.is_step_of_ours(tid)? => return Ok(true),
+            TRAP_TRACE if self.pass_step_of_ours(tid)? => return Ok(true),
             TRAP_TRACE => {}
             libc::TRAP_BRKPT if skipped == Some((true, Mode::EmulateStep)) => {
                 self.task(tid)?.standing.go_on();
@@ -295,10 +295,10 @@ impl Domain {
         Ok(true)
     }
 
-    /// The task has made a step for its tracer. Was it in code of ours, or on the way from the program's to
-    /// that and back, so that the program's own instruction is still to be executed? Then it goes on. False:
-    /// it stands behind its instruction.
-    fn is_step_of_ours(&mut self, tid: Tid) -> Result<bool> {
+    /// The task has made a step for its tracer. If that was in code of ours, or on the way from the program's
+    /// to that and back, the program's own instruction is still to be executed: the task goes on. False: it
+    /// stands behind its instruction.
+    fn pass_step_of_ours(&mut self, tid: Tid) -> Result<bool> {
         let rip = self.stopped(tid)?.regs()?.ip();
         if let Some(end) = self.space.patches().silent_end(rip) {
             self.task(tid)?.standing.go_on_in_hook();

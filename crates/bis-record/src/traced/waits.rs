@@ -25,7 +25,7 @@ const RUSAGE_LEN: usize = 144;
 impl Process {
     /// A wait has come back without a child to tell of. True: it has tracees to wait for, and makes the call
     /// again.
-    pub fn waits_for_tracees(&mut self, tid: Tid, regs: &Registers) -> Result<bool> {
+    pub fn wait_for_tracees_again(&mut self, tid: Tid, regs: &Registers) -> Result<bool> {
         if regs.result() != CHILD {
             return Ok(false);
         }

@@ -142,7 +142,7 @@ impl Kernel {
 
     /// The data segment is to end there. Where it ends then.
     fn brk(&mut self, replica: &mut Replica<'_>, tid: Tid, wanted: Addr) -> Result<Addr, Halt> {
-        // Who asks for memory in this way has others if there is none.
+        // A function that asks for memory in this way has others if there is none.
         let Some(now) = self.brk else { return Ok(Addr::NULL) };
         let up = |addr: Addr| addr.checked_page_ceil();
         let (Some(from), Some(to)) = (up(now), up(wanted)) else { return Ok(now) };

@@ -237,7 +237,7 @@ impl<'t> Diversion<'t> {
     }
 
     /// An instruction has raised a signal. It may be one that is to be carried out here, or a breakpoint
-    /// where nothing can be executed: that is how a called function returns to who called it.
+    /// where nothing can be executed: that is how a called function returns to its caller.
     fn fault(&mut self, going: &Going<'_>, regs: &Registers, info: SigInfo) -> Result<Option<Paused>, Halt> {
         if self.replica.traps.has_point(regs.ip()) && info.addr() == regs.ip() {
             return Ok(Some(Paused::Point(regs.ip())));

@@ -123,8 +123,8 @@ impl ProgramText {
         known.in_program(pc)
     }
 
-    /// The same, for a task with these registers in an address space of which `word` reads 64 bits: in the
-    /// hooks, what they are executed for.
+    /// Where a task stands that has these registers, in an address space of which `word` reads 64 bits: in
+    /// the hooks, what they are executed for.
     pub fn original_of(&self, regs: &Registers, hooks: &Places, word: impl Fn(Addr) -> Option<u64>) -> Shown {
         match self.original(regs.ip()) {
             Shown::Hook => match self.hook_of(regs, hooks, word) {

@@ -132,7 +132,7 @@ fn what_is_gone_leaves_its_trampoline() {
         assert_eq!(text.version() != before, gone, "{effect_on:?}");
         assert_eq!(shown(&text, start, 1), [if gone { 0xcc } else { 0xb8 }], "{effect_on:?}");
         assert_eq!(shown(&text, TEXT + 8, 1), [if gone { 0xcc } else { 0x0f }], "{effect_on:?}");
-        // Who is in the trampoline goes on there.
+        // A task that is in the trampoline goes on there.
         assert_eq!(text.original(at + 20), Shown::Program { addr: start + 7 });
         assert_eq!(text.places(start + 7), if gone { vec![start + 7, at + 20] } else { vec![at + 20] });
         assert_eq!(text.leads_to(start), (!gone).then_some(at));

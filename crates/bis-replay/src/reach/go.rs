@@ -126,7 +126,7 @@ impl Replica<'_> {
     ) -> Result<Place, Halt> {
         let hooks = self.space.hooks;
         let run = Run { interrupt: limit.interrupt, step: limit.step || lifted.is_some(), hooks };
-        // Who replays all has no use for it, and to look at the clock may be a fault there (`modes.rs`).
+        // A replay of all has no use for it, and to look at the clock may be a fault there (`modes.rs`).
         let begin = self.is_attended.then(Instant::now);
         let mut place = task.run(&self.space.memory, &mut self.traps, run)?;
         if let Some(begin) = begin {

@@ -124,7 +124,7 @@ impl Replica<'_> {
             host.begin_pause(self.entry.domain, who.seq);
             *wanted.skips = how.skips;
             let regs = task.regs()?;
-            if self.is_wanted(task, &mut wanted, &regs)? {
+            if self.compare_place(task, &mut wanted, &regs)? {
                 host.end_pause(self.entry.domain);
                 return Ok(Reach::There);
             }
@@ -216,7 +216,7 @@ impl Replica<'_> {
         if regs.rip != pause.regs.rip || !wanted.looked_at.as_deref().is_none_or(is_new) {
             return Ok(Some(seek));
         }
-        if self.is_wanted(task, wanted, &regs)? {
+        if self.compare_place(task, wanted, &regs)? {
             let place = Place { found: Found::Breakpoint, regs };
             seek.end(task, &self.space.memory, &place, &mut self.traps)?;
             return Ok(None);
@@ -248,8 +248,8 @@ impl Replica<'_> {
             };
             let place = match (gone, leaving.take()) {
                 (Gone::Stopped(stop), left) => {
-                    // A breakpoint that it has come to is counted, and must be told of; who asked, still
-                    // asks.
+                    // A breakpoint that it has come to is counted, and must be told of; a caller that asked,
+                    // still asks.
                     let is_counted = matches!(stop, Stop::Point(..) | Stop::Watched(..));
                     let stop = left.filter(|_| !is_counted).unwrap_or(stop);
                     if seek.is_looking(task.regs()?.ip()) {
@@ -302,12 +302,12 @@ impl Replica<'_> {
             return Ok(Looked::Ended(Sought::Missed(place)));
         }
         let regs = seek.true_registers(memory, place.regs)?;
-        if self.is_wanted(task, wanted, &regs)? {
+        if self.compare_place(task, wanted, &regs)? {
             task.set_regs(&regs)?;
             return Ok(Looked::Ended(Sought::Found(place)));
         }
         *wanted.passed += 1;
-        if wanted.in_vain.is_for_ever(wanted.recorded) {
+        if wanted.in_vain.look_at_clock(wanted.recorded) {
             return Ok(Looked::Ended(Sought::Missed(place)));
         }
         seek.pass(task, &self.space.memory, (pause, wanted.loose), &mut self.traps)?;
@@ -315,8 +315,13 @@ impl Replica<'_> {
         Ok(Looked::Passed(regs))
     }
 
-    /// Is it the place, and not one of those that only look so?
-    fn is_wanted(&self, task: &mut Task, wanted: &mut Wanted<'_>, regs: &Registers) -> Result<bool, Halt> {
+    /// Is it the place, and not one of those that only look so? What differs is noted in `wanted`.
+    fn compare_place(
+        &self,
+        task: &mut Task,
+        wanted: &mut Wanted<'_>,
+        regs: &Registers,
+    ) -> Result<bool, Halt> {
         let Wanted { who, pause, .. } = *wanted;
         let memory = &self.space.memory;
         let registers = compare(&pause.regs, regs, Leave::OrigRax);

@@ -45,7 +45,7 @@ impl Replica<'_> {
         stop
     }
 
-    /// The same as [`Replica::go_on`], for somebody who sees the program's own instructions only: a step is
+    /// As [`Replica::go_on`], for somebody who sees the program's own instructions only: a step is
     /// one of those, and whoever has been stopped in the middle of what is executed in place of one goes on
     /// behind it.
     fn go_on_in_program(&mut self, host: &mut dyn Host, limit: &Limit<'_>) -> Result<Stop, Halt> {

@@ -47,7 +47,7 @@ impl Replica<'_> {
         self.set_points_and_counts(points, &BTreeSet::new())
     }
 
-    /// The same; and at each of `counted` that is none of `points`, arrivals are only counted.
+    /// As [`Replica::set_points`]; at each of `counted` that is none of `points`, arrivals are only counted.
     ///
     /// # Errors
     /// Where the process is gone.
@@ -73,7 +73,8 @@ impl Replica<'_> {
         self.let_count(addr, Until { arrival: stop_at, condition: None }, ahead)
     }
 
-    /// The same, and the task stops each time that the condition holds, or cannot be tested.
+    /// As [`Replica::count_arrivals`], and the task stops each time that the condition holds, or cannot be
+    /// tested.
     ///
     /// # Errors
     /// Where the process is gone.
@@ -204,8 +205,8 @@ impl Replica<'_> {
         Ok(())
     }
 
-    /// The same, where only this task can stand in what counts, which is in the way of the search for its
-    /// pause. Its arrivals are stops from here on.
+    /// As [`Replica::end_counts`], where only this task can stand in what counts, which is in the way of the
+    /// search for its pause. Its arrivals are stops from here on.
     pub(crate) fn end_counts_with(&mut self, task: &mut Task) -> Result<(), Halt> {
         self.traps.disarm(&self.space.memory)?;
         end_counts_of(task, &self.space, &mut self.traps)?;
@@ -260,7 +261,7 @@ fn end_counts_of(task: &mut Task, space: &Space, traps: &mut Traps) -> Result<()
         if let Some(rip) = traps.counted().iter().find_map(|counted| counted.original(regs.ip())) {
             task.set_regs(&Registers { rip, ..regs })?;
             if traps.counted().iter().any(|counted| counted.place == Addr(rip)) {
-                stands_counted(task, traps, Addr(rip));
+                note_counted_place(task, traps, Addr(rip));
             }
             return Ok(());
         }
@@ -270,7 +271,7 @@ fn end_counts_of(task: &mut Task, space: &Space, traps: &mut Traps) -> Result<()
         let place =
             task.run(&space.memory, traps, Run { interrupt: None, step: true, hooks: space.hooks })?;
         if let Found::Point(place) = place.found {
-            stands_counted(task, traps, place);
+            note_counted_place(task, traps, place);
             return Ok(());
         }
     }
@@ -278,7 +279,7 @@ fn end_counts_of(task: &mut Task, space: &Space, traps: &mut Traps) -> Result<()
 }
 
 /// The task stands at a place, and that arrival was counted: a breakpoint there must not stop it again.
-fn stands_counted(task: &mut Task, traps: &mut Traps, place: Addr) {
+fn note_counted_place(task: &mut Task, traps: &mut Traps, place: Addr) {
     task.told = Some(place);
     traps.last = Some((task.ours, place));
 }

@@ -26,7 +26,7 @@ impl Task {
         Ok(place)
     }
 
-    /// The same, while pages of watched bytes are guarded.
+    /// [`Task::run`], while pages of watched bytes are guarded.
     fn run_guarded(
         &mut self,
         memory: &Memory,
@@ -67,7 +67,7 @@ impl Task {
         touched
     }
 
-    /// The same, with that page let go. `lifted`: the breakpoints that were taken away for it.
+    /// Executes the instruction with that page let go. `lifted`: the breakpoints that were taken away for it.
     fn touch_freed(
         &mut self,
         memory: &Memory,

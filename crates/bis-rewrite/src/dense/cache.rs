@@ -6,7 +6,7 @@
 //! So an entry never changes: it is there or it is not, and two recorders that make the same one at the same
 //! time make the same bytes. Each file is written under another name, brought to the disk, and renamed, the
 //! map last; so what has its name is whole, whenever somebody is killed or the power fails. Readers take no
-//! lock. Who has mapped an entry that is removed keeps what he has.
+//! lock. A process that has mapped an entry which is removed keeps what it has.
 //!
 //! Beside them are empty files: `KEY.loops`, of the file with this name, short loops are to be counted as
 //! well; `NAME.none`, no such text can be made; and `.NAME.lock`, somebody makes it now, for as long as that
@@ -130,7 +130,7 @@ pub struct DenseLock {
 
 impl Drop for DenseLock {
     fn drop(&mut self) {
-        // While it is still locked: who has opened it meanwhile finds that it is there no more.
+        // While it is still locked: a process that has opened it meanwhile finds that it is there no more.
         if let Some(path) = &self.path {
             let _ = fs::remove_file(path);
         }
@@ -150,7 +150,7 @@ impl DenseCache {
         Ok(Self { dir: dir.to_owned(), limit_bytes })
     }
 
-    /// The same where the folder is there. None: it is not, and is not made.
+    /// Opens the folder where it is there. None: it is not, and is not made.
     ///
     /// # Errors
     /// As [`DenseCache::open`].

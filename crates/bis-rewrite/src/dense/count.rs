@@ -2,9 +2,9 @@
 //! `int3` of their own when none was left.
 //!
 //! The word is [`count_word`] of the counts that are left: 256 times them, plus 128. So whatever is left, the
-//! subtraction leaves the same flags (all six are 0), but where it traps. Who counts down from one number and
-//! who counts down from another cannot be told apart afterwards, although flags that nobody looks at live on:
-//! `syscall` puts them into r11.
+//! subtraction leaves the same flags (all six are 0), but where it traps. A task that counts down from one
+//! number and one that counts down from another cannot be told apart afterwards, although flags that nobody
+//! looks at live on: `syscall` puts them into r11.
 //!
 //! The plain one changes the flags:
 //!
@@ -38,8 +38,8 @@
 /// What one count takes from the word.
 const UNIT: u32 = 256;
 
-/// The status flags: what a plain count leaves is that they are 0, but where it traps; who goes on from there
-/// clears them.
+/// The status flags: what a plain count leaves is that they are 0, but where it traps; a task that goes on
+/// from there clears them.
 pub const STATUS_FLAGS: u64 = 0x8d5;
 
 /// The most counts that a word can hold.

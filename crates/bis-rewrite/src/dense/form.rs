@@ -15,7 +15,7 @@
 //! | 32 | blake3 of all before |
 //!
 //! A change of the form, of the code that is made, or of what is counted, counts [`VERSION`] up. Traces keep
-//! maps ([`DenseMap::load`]): who changes the form goes on reading those of before.
+//! maps ([`DenseMap::load`]): a program that changes the form goes on reading those of before.
 
 use super::{
     cache::{DenseName, StoredSegment},
@@ -153,7 +153,7 @@ impl Rest<'_> {
         (count <= (self.0.len() / size) as u64).then_some(count)
     }
 
-    /// The same, without going on.
+    /// As `count`, without going on.
     fn peek(&self, size: usize) -> Option<usize> {
         Rest(self.0).count(size).map(|count| count as usize)
     }

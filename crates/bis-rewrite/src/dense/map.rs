@@ -78,11 +78,11 @@ pub(super) enum Kind {
     Moved = 0,
     /// A count before `original`.
     Count = 1,
-    /// The same, with the flags kept.
+    /// A count before `original`, with the flags kept.
     KeptCount = 2,
     /// A count, and the computed jump of `original`, which has `len` bytes.
     Jump = 3,
-    /// The same, with the flags kept.
+    /// As `Jump`, with the flags kept.
     KeptJump = 4,
     /// The way to the hook of the site at `original`; after `len` bytes, the instruction itself.
     Hook = 5,
@@ -129,8 +129,8 @@ impl DenseMap {
     }
 
     /// The instruction of the program whose copy begins at `pc`, in the trampolines, in a process where the
-    /// file is loaded `bias` above its own addresses: who comes there is about to execute it, and has all
-    /// that the program has. The copy of a hooked site is the way to its hook, that of a counted branch
+    /// file is loaded `bias` above its own addresses: a task that comes there is about to execute it, and has
+    /// all that the program has. The copy of a hooked site is the way to its hook, that of a counted branch
     /// begins with the count (if it is no conditional one).
     #[must_use]
     pub fn copy_of(&self, bias: u64, pc: u64) -> Option<u64> {

@@ -76,7 +76,8 @@ fn a_folder_that_is_not_there_is_not_made_where_it_was_to_be_there() {
     DenseCache::open_made(&file, u64::MAX).expect_err("it is no folder");
 }
 
-/// Who has the stored map only, and not its name, gets the same answers; and they agree with one another.
+/// A caller that has the stored map only, and not its name, gets the same answers; and they agree with one
+/// another.
 #[test]
 fn a_stored_map_answers_by_itself() {
     let dir = tempfile::tempdir().expect("a temporary folder");
@@ -217,7 +218,7 @@ fn the_oldest_make_room() {
         let name = DenseName::of(&key, options(), BIAS, &layout);
         let dense = plan.build(BIAS, &layout).expect("near enough");
         let entry = cache.store(&name, &dense).expect("room");
-        // Who has an entry keeps it.
+        // A process that has an entry keeps it.
         made.push((name, dense, entry));
         let there: Vec<bool> = made.iter().map(|(name, ..)| cache.load(name).is_some()).collect();
         assert_eq!(there.iter().filter(|there| **there).count(), 1, "{there:?}");
@@ -284,7 +285,7 @@ fn one_makes_a_text_and_others_know() {
     drop(lock);
     assert!(!cache.is_being_made(&name));
     assert_eq!(fs::read_dir(dir.path()).expect("ours").count(), 0, "the lock's file goes with it");
-    // Whoever was killed leaves the file, and nobody has its lock.
+    // A process that was killed leaves the file, and nobody has its lock.
     fs::write(dir.path().join(format!(".{name}.lock")), "").expect("ours");
     assert!(!cache.is_being_made(&name) && cache.lock(&name).expect("ours").is_some());
 }

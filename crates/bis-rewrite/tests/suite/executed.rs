@@ -22,7 +22,7 @@ const SIGILL: i32 = 4;
 
 /// lea rcx, [rcx - 2]; jmp rcx: from just after the call's instruction to it.
 const MAKE_CALL: [u8; 6] = [0x48, 0x8d, 0x49, 0xfe, 0xff, 0xe1];
-/// The same with rdx.
+/// lea rdx, [rdx - 2]; jmp rdx, in the same way.
 const EXECUTE: [u8; 6] = [0x48, 0x8d, 0x52, 0xfe, 0xff, 0xe2];
 const DIE: [u8; 6] = [0x0f, 0x0b, 0x0f, 0x0b, 0x0f, 0x0b];
 

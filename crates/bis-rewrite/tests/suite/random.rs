@@ -202,7 +202,7 @@ proptest! {
         analyse(&bytes);
     }
 
-    /// The same with a real library's unwind tables, in which more can be wrong.
+    /// Damages a real library's unwind tables, in which more can be wrong.
     #[test]
     fn damaged_unwind_tables(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20)) {
         let mut bytes = small_program();

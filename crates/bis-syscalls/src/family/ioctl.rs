@@ -32,7 +32,7 @@ enum Shape {
     InOut(u64),
     /// What a function says.
     Fields(fn(&mut Builder<'_>)),
-    /// The same, of requests of which not all are known.
+    /// What a function says, of requests of which not all are known.
     Judged(fn(&mut Builder<'_>) -> Verdict),
     /// Known, but not in its shape.
     Slow(&'static str),

@@ -4,7 +4,7 @@ use super::layout::{Fields, low16, signed};
 use super::room::{Made, Maker, When, fails, made};
 use crate::errno::EINVAL;
 
-/// Whoever has no 16-bit number.
+/// The number of a user or group that has no 16-bit number.
 const NOBODY: u16 = 65534;
 
 /// The most groups that the kernel takes.

@@ -19,7 +19,7 @@ use crate::errno::{EINVAL, EMSGSIZE, ENOBUFS, ENOMEM};
 /// Sizes of headers: 32-bit, 64-bit.
 const HEADER: u64 = 28;
 const WIDE_HEADER: u64 = 56;
-/// The same in an array, with the length of each message.
+/// Sizes of headers in an array, with the length of each message.
 const ELEMENT: u64 = 32;
 const WIDE_ELEMENT: u64 = 64;
 

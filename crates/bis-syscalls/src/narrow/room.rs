@@ -176,7 +176,7 @@ impl<'a> Maker<'a> {
         self.put_or(bytes, ENOMEM)
     }
 
-    /// The same, with the errno for bytes that do not fit.
+    /// As `put`, with the errno for bytes that do not fit.
     pub(super) fn put_or(&mut self, bytes: &[u8], errno: i32) -> Result<u64, Other> {
         let at = self.content.len().next_multiple_of(16);
         if at + bytes.len() > size(ROOM_LEN) {
@@ -209,7 +209,7 @@ impl<'a> Maker<'a> {
         Ok(from)
     }
 
-    /// The same for a pointer that may be null.
+    /// As `out`, for a pointer that may be null.
     pub(super) fn out_opt(&mut self, to: u32, len: u64, shape: Shape) -> Result<u64, Other> {
         if to == 0 { Ok(0) } else { self.out(to, len, shape) }
     }

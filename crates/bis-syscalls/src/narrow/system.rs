@@ -5,7 +5,7 @@ use super::room::{Made, Maker, made};
 
 /// A limit that does not limit, in the 32-bit layout.
 const INFINITY: u32 = u32::MAX;
-/// The same in the oldest call, whose limits are signed.
+/// A limit that does not limit, in the oldest call, whose limits are signed.
 const OLD_INFINITY: u32 = 0x7fff_ffff;
 
 /// A page is the largest unit in which memory is told.

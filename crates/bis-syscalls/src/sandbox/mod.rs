@@ -63,7 +63,7 @@ pub struct Insn {
     pub code: u16,
     /// How many instructions a jump skips, where its condition holds.
     pub jt: u8,
-    /// The same, where it does not.
+    /// How many instructions a jump skips, where its condition does not hold.
     pub jf: u8,
     pub k: u32,
 }
@@ -78,7 +78,7 @@ impl Insn {
         Insn { code: u16::from_le_bytes([a, b]), jt, jf, k: u32::from_le_bytes(k) }
     }
 
-    /// The same.
+    /// As it lies in memory.
     pub fn to_bytes(self) -> [u8; Insn::LEN] {
         let ([a, b], [c, d, e, f]) = (self.code.to_le_bytes(), self.k.to_le_bytes());
         [a, b, self.jt, self.jf, c, d, e, f]
@@ -107,7 +107,7 @@ pub enum Verdict {
     KillThread,
     /// Its process ends, with SIGSYS.
     KillProcess,
-    /// The same, with SIGKILL (strict mode).
+    /// Its process ends, with SIGKILL (strict mode).
     Sigkill,
 }
 

@@ -114,7 +114,7 @@ pub fn write_set(set: &PatchSet) -> Result<Vec<u8>> {
     Ok(serialize::write_message_to_words(&message))
 }
 
-/// The same, read.
+/// Reads such a set.
 ///
 /// # Errors
 /// Where the bytes are no such set.

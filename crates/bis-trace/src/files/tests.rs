@@ -176,7 +176,7 @@ fn traces_share() {
     let (last, known, same) = write("d");
     assert_eq!((&known, same), (&entry, inode));
     assert_eq!(last.sharing(known.file).unwrap().0, Sharing::Shared);
-    // Who damages it damages them all, and each says so.
+    // A program that damages it damages them all, and each says so.
     let damaged = last.file_path(known.file).unwrap();
     fs::set_permissions(&damaged, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     fs::write(&damaged, vec![2; 100_000]).unwrap();

@@ -471,7 +471,7 @@ fn content_that_repeats_is_written_once() {
             _ => chunk::FORMAT_FOLDED,
         };
         assert_eq!(reader(), needed);
-        // Whoever reads while it is written has all that was flushed.
+        // A reader has, while it is written, all that was flushed.
         let trace = Trace::open(dir.path()).unwrap();
         let read: Vec<Event> = trace.events(DomainId(1)).map(Result::unwrap).collect();
         assert_eq!(read, pushed);

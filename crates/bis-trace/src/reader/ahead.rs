@@ -1,9 +1,9 @@
 //! Chunks that are read before anybody asks for them, by a thread of its own: to decompress a chunk takes
 //! about as long as the program takes to use it up.
 //!
-//! Whoever has taken a chunk of a stream asks for the next ones ([`ReadAhead::ask`]), and finds them read
-//! when it comes to them. If nobody has begun with one by then, it reads that itself: so it never waits for
-//! what others have asked for.
+//! A reader that has taken a chunk of a stream asks for the next ones ([`ReadAhead::ask`]), and finds them
+//! read when it comes to them. If nobody has begun with one by then, it reads that itself: so it never waits
+//! for what others have asked for.
 
 use std::{
     collections::VecDeque,
@@ -46,7 +46,7 @@ enum State {
     Wanted(Vec<u8>),
     Begun,
     Read(Result<Vec<u8>>),
-    /// Whoever has asked reads it, or has it.
+    /// The reader that has asked for it reads it, or has it.
     Taken,
 }
 

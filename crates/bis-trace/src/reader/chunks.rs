@@ -35,7 +35,7 @@ pub(super) struct Chunks<'a> {
     ordinal: u32,
     /// What earlier chunks were in, to be used again.
     spare: Vec<Vec<u8>>,
-    /// Who reads the next ones ahead.
+    /// What reads the next ones ahead.
     ahead: Option<&'a ReadAhead<'a>>,
     /// The next ones that were asked for, without a gap: the first of them may be behind the next one.
     asked: VecDeque<Arc<Asked>>,
@@ -151,7 +151,7 @@ impl Trace {
         }
     }
 
-    /// The same for a folded chunk.
+    /// A folded chunk's messages, in the place of what `messages` held.
     fn unfold(&self, place: &Place, payload: &[u8], messages: &mut Vec<u8>) -> Result<()> {
         let raw_len = place.chunk.raw_len as usize;
         let mut folded = Vec::with_capacity(blocks::folded_len_max(raw_len));

@@ -22,7 +22,7 @@ use crate::{
     types::FileId,
 };
 
-/// Who has a kept file beside the trace.
+/// What else has a kept file, beside the trace.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Sharing {
     /// Nobody.
@@ -98,7 +98,7 @@ impl Trace {
         }
     }
 
-    /// Who has a kept file beside this trace, and the bytes that it takes on the disk.
+    /// What else has a kept file, beside this trace, and the bytes that it takes on the disk.
     pub fn sharing(&self, file: FileId) -> Result<(Sharing, u64)> {
         let path = self.file_path(file)?;
         let stat = std::fs::symlink_metadata(&path)
@@ -161,8 +161,8 @@ impl Trace {
         Ok(is_same)
     }
 
-    /// Is a kept file that other traces share what it was? Nobody may write to it; who did has left another
-    /// time, and then it is read.
+    /// Is a kept file that other traces share what it was? Nobody may write to it; a program that did has
+    /// left another time, and then it is read.
     fn is_as_stored(&self, entry: &FileEntry, content: &File, stat: &Metadata) -> io::Result<bool> {
         // One with large holes is in no store, and its copies may have others.
         if stat.nlink() < 2 || is_marked(stat, &entry.digest) || sparse_len(content)?.is_some() {

@@ -271,8 +271,8 @@ fn what_is_no_trace() {
     assert!(Trace::open(dir.path()).is_err());
 }
 
-/// Whoever changes a stream's name, in the index or in the log, can make the checksums right again: what is
-/// missing is noticed all the same.
+/// A program that changes a stream's name, in the index or in the log, can make the checksums right again:
+/// what is missing is noticed all the same.
 #[test]
 fn a_chunk_of_another_stream_is_missed() {
     let dir = tempfile::tempdir().unwrap();

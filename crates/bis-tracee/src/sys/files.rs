@@ -111,8 +111,8 @@ pub fn is_at_rest(file: &std::fs::File) -> bool {
     use std::os::fd::AsRawFd;
     const F_SETSIG: i32 = linux_raw_sys::general::F_SETSIG as i32;
     let fd = file.as_raw_fd();
-    // SAFETY: fcntl on a descriptor of ours, with numbers. Who opens the file for writing while the lease is
-    // there waits until it is not, and we are told by a signal that means nothing to us.
+    // SAFETY: fcntl on a descriptor of ours, with numbers. A program that opens the file for writing while
+    // the lease is there waits until it is not, and we are told by a signal that means nothing to us.
     unsafe {
         libc::fcntl(fd, F_SETSIG, libc::SIGCHLD) == 0
             && libc::fcntl(fd, libc::F_SETLEASE, libc::F_RDLCK) == 0

@@ -18,7 +18,7 @@ pub fn rdrand() -> Option<u64> {
     (given != 0).then_some(number)
 }
 
-/// The same, from what it makes such numbers of.
+/// A number from what the processor makes random numbers of; none if there is none now.
 pub fn rdseed() -> Option<u64> {
     let (number, given): (u64, u8);
     // SAFETY: as for `rdrand`.

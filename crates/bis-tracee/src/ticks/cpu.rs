@@ -22,7 +22,7 @@ pub struct Counter {
     pub counts_smi: bool,
 }
 
-/// Who made a processor, and which it is, as `cpuid` says.
+/// The maker of a processor, and which one it is, as `cpuid` says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Model {
     pub vendor: [u8; 12],

@@ -55,7 +55,7 @@ impl Setup {
             model: model.model,
         })?;
         let setup = Setup { counter, pmu: if counter.hybrid { fast_cores()? } else { perf::RAW } };
-        // Who cannot open a counter at all should hear of that first.
+        // A user who cannot open a counter at all should hear of that first.
         Event::open(Tid(0), setup.pmu, counter.event).map_err(|error| refused(&error))?;
         if counter.locks_speculate && speculates(&setup)? {
             return Err(TicksError::Wrong {

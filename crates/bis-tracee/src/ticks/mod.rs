@@ -123,7 +123,7 @@ pub trait TickSource: fmt::Debug + Send {
     /// The task is about to go on in its program: how it is to be resumed, without a signal.
     fn resume(&mut self, stopped: &Stopped, memory: &Memory) -> Result<Resume>;
 
-    /// The same for a copy of the task, which stands where the task stands and has the same memory. None: a
+    /// A source for a copy of the task, which stands where the task stands and has the same memory. None: a
     /// copy's counts cannot begin anywhere but where this source's did.
     fn duplicate(&self) -> Option<Box<dyn TickSource>>;
 

@@ -41,13 +41,13 @@ const LOOPBACK: &str = "127.0.0.1";
 const GDB: &str = "gdb";
 /// How long a server may take to end when its debugger has ended.
 const SERVER_END: Duration = Duration::from_secs(2);
-/// Who waits longer than this for a session to begin is told so.
+/// A user who waits longer than this for a session to begin is told so.
 const SHORT: Duration = Duration::from_secs(1);
 /// How long gdb waits for an answer, in seconds. A replay from the begin of a long trace takes its time.
 const ANSWER_S: &str = "10000";
 
 pub fn run(args: &Replay) -> Result<u8> {
-    // `-h` alone: who writes that wants help.
+    // `-h` alone: a user who writes that wants help.
     if args.host.as_deref() == Some("") {
         return help();
     }

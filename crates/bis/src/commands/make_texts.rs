@@ -2,7 +2,7 @@
 //! background, for the recordings to come. And what the recording does to start it.
 //!
 //! Whatever goes wrong here costs nothing but the time of the next one. What is stored is whole or not there
-//! (`bis_rewrite::DenseCache`); who is killed leaves a file that later ones remove.
+//! (`bis_rewrite::DenseCache`); a process that is killed leaves a file that later ones remove.
 
 use std::{
     fs,
@@ -58,7 +58,7 @@ fn begin(orders: TextOrders) -> std::io::Result<()> {
 pub fn run(args: &MakeTexts) -> Result<u8> {
     let failed = |error| Failure::of("make texts", error);
     let identity = |folder: &Path| fs::metadata(folder).ok().map(|meta| (meta.dev(), meta.ino()));
-    // Whoever has removed the folder wants nothing in it: so it is if that was before we began, too.
+    // A process that has removed the folder wants nothing in it: so it is if that was before we began, too.
     let Some(cache) = DenseCache::open_made(&args.folder, args.limit).map_err(failed)? else {
         return Ok(0);
     };

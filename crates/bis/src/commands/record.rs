@@ -300,7 +300,7 @@ fn left_out(command: &OsString) -> Pattern {
 }
 
 /// Writes where the trace will be to a descriptor that we were started with. The program does not get it, so
-/// that who reads there does not wait for the program's descendants.
+/// that a reader there does not wait for the program's descendants.
 fn print_path(fd: i32, trace: &Path) -> Result<()> {
     let what = |error| Failure::of(format!("write the trace's path to descriptor {fd}"), error);
     let mut to = bis_tracee::sys::adopt_fd(fd).map_err(what)?;

@@ -257,7 +257,7 @@ pub fn replay_and_compare(
     replay_and_see(trace, recorded, logs, limit, |then, now| then == now)
 }
 
-/// The same for a run that was recorded from somewhere in the middle on.
+/// As [`replay_and_compare`], for a run that was recorded from somewhere in the middle on.
 pub fn replay_and_compare_ends(
     trace: &Path,
     recorded: &Step,
@@ -343,7 +343,7 @@ pub fn repeated(body: impl Fn() -> Result<(), Failed>) -> Result<(), Failed> {
 const FOLDERS: [&str; 7] =
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/go/bin"];
 
-/// The same, behind what `BIS_TEST_PATH` has: other versions of what the steps call.
+/// The steps' `PATH`, behind what `BIS_TEST_PATH` has: other versions of what the steps call.
 fn path() -> String {
     let first = std::env::var("BIS_TEST_PATH").ok();
     let folders: Vec<&str> = first.as_deref().into_iter().chain(FOLDERS).collect();

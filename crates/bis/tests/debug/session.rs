@@ -21,7 +21,7 @@ use crate::{
 /// No transcript takes more than a few seconds; one that takes this long hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The same for one that is known to fail.
+/// The time for a transcript that is known to fail.
 const LIMIT_BROKEN: Duration = Duration::from_secs(15);
 
 /// In how many recordings a failure is looked for. Missing it in all of them is as good as impossible

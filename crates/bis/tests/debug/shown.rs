@@ -12,7 +12,7 @@ use crate::{
 /// What stands in gdb's output in front of what command number N shows.
 pub const MARK: &str = "@@bis-transcript-";
 
-/// The same as LLDB shows it.
+/// The mark as LLDB shows it.
 pub const LLDB_MARK: &str = "(lldb) # @@bis-transcript-";
 
 /// What newer gdbs say otherwise, in the words of gdb 13, which the transcripts want. Only whole texts that

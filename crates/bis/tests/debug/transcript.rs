@@ -60,7 +60,7 @@ impl Mode {
     }
 }
 
-/// Who reads the commands.
+/// The debugger that reads the commands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Debugger {
     Gdb,

@@ -228,7 +228,8 @@ fn never_as_it_was(flag: &str) -> Result<(), Failed> {
     })
 }
 
-/// The same of a word of a vector register that may be what an `xsavec` has left in memory.
+/// Some of the memory is never as it was: a word of a vector register that may be what an `xsavec` has left
+/// in memory.
 fn never_in_a_register(flag: &str) -> Result<(), Failed> {
     /// The upper half of xmm6.
     const AT: usize = 264;

@@ -240,8 +240,8 @@ impl Server {
         Ok(stream)
     }
 
-    /// A client that asks sensible questions is answered.
-    fn is_well(&mut self) -> Result<(), Failed> {
+    /// Checks that a client which asks sensible questions is answered.
+    fn check_well(&mut self) -> Result<(), Failed> {
         if let Some(status) = self.child.try_wait()? {
             return Err(format!("the server has ended: {status}").into());
         }
@@ -364,7 +364,7 @@ fn whatever_clients_send() -> Result<(), Failed> {
         // That it is left by the server is its own fault.
         let left = misbehave(&mut stream, &mut chance, &heads, &mut sent);
         drop(stream);
-        server.is_well().map_err(|failure| {
+        server.check_well().map_err(|failure| {
             let why = failure.message().unwrap_or_default();
             let said = fs::read_to_string(folder.path().join("server.err")).unwrap_or_default();
             format!("client {rounds} of seed {seed} ({left:?}): {why}\n--- it sent\n{sent}--- the server said\n{said}")

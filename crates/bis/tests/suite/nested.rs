@@ -364,7 +364,7 @@ fn left_out_by_path(folder: &Folder) -> Result<(), Failed> {
 }
 
 fn left_out_pipe(folder: &Folder) -> Result<(), Failed> {
-    // Whoever reads sees the end when the program closes its own end: its stand-in has none.
+    // The reader sees the end when the program closes its own end: its stand-in has none.
     let left = "echo text; exec >&-; until [ -e read ]; do sleep 0.02; done; exit 6";
     let script = "rm -f read f; mkfifo f; ./left >f & cat f; : >read; wait $!; echo gave $?";
     leaving(folder, left, script, "text\ngave 6\n", "text\ngave 6\n").map(drop)

@@ -48,7 +48,8 @@ fn dwarf_narrow(name: &str) -> Option<usize> {
     general.or_else(|| numbered("st").map(|n| 11 + n)).or_else(|| numbered("xmm").map(|n| 21 + n))
 }
 
-/// The same of 64-bit programs (x86-64 psABI, "DWARF Register Number Mapping").
+/// The number in debug information and unwind tables of 64-bit programs (x86-64 psABI, "DWARF Register Number
+/// Mapping").
 fn dwarf(name: &str) -> Option<usize> {
     const GENERAL: [&str; 17] = [
         "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13",

@@ -68,7 +68,7 @@ const GENERAL: [&str; 16] = [
     "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
     "r15",
 ];
-/// The same of a 32-bit program: gdb's name, and the word in whose lower half it is.
+/// The general registers of a 32-bit program: gdb's name, and the word in whose lower half it is.
 const GENERAL_NARROW: [(&str, &str); 8] = [
     ("eax", "rax"),
     ("ecx", "rcx"),

@@ -45,9 +45,9 @@ pub(in crate::session) enum Patience {
     Endless,
     /// When much is found.
     FewHits,
-    /// The same, or when much is looked at in vain.
+    /// When much is found, or when much is looked at in vain.
     Few,
-    /// The same, or when the first event is far.
+    /// As `Few`, or when the first event is far.
     Short,
 }
 

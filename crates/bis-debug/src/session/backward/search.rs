@@ -195,7 +195,7 @@ impl<'t> Session<'t> {
             search.come_near(live, goal)?;
             // Where the user stands, only what has changed watched bytes is behind: the user stands right
             // after that. What an event is told of that is the end of a piece is found with this piece.
-            let is_end = goal.is_reached(live)?;
+            let is_end = goal.pass_legs(live)?;
             if is_end && !matches!(stop, Stop::Event(_) | Stop::Watched(..)) {
                 return Ok(None);
             }

@@ -78,7 +78,7 @@ impl<'t> Session<'t> {
         }
     }
 
-    /// The same where much happens, mostly with a task at this address.
+    /// The last hit where much happens, mostly with a task at this address.
     fn last_of_many(&mut self, from: &Mark<'t>, end: &Position, addr: Addr) -> Result<Option<Hit>, Trouble> {
         // So many events are cut off at the end of the way.
         let (mut end, mut events) = (end.clone(), 1_u64);

@@ -1,10 +1,10 @@
 //! The way to a place is begun at copies that were made on the way to another one behind it ([`Passed`]).
 //!
-//! Who steps back goes on with it, and the ways to where the user then stands are nearly the same. How far a
-//! copy has come on such a way is not known by itself: the place is named by arrivals at an address that
-//! nobody has counted there. But the copy leads to the first place, and how often a task comes to the address
-//! up to that is soon counted: from the copy on, and from the last event on. The difference lies in front of
-//! the copy.
+//! A user who steps back goes on with it, and the ways to where the user then stands are nearly the same. How
+//! far a copy has come on such a way is not known by itself: the place is named by arrivals at an address
+//! that nobody has counted there. But the copy leads to the first place, and how often a task comes to the
+//! address up to that is soon counted: from the copy on, and from the last event on. The difference lies in
+//! front of the copy.
 //!
 //! [`Passed`]: super::super::passed::Passed
 

@@ -73,7 +73,7 @@ impl<'t, 'p> Walk<'t, 'p> {
     }
 
     /// A step has led from where it was.
-    fn has_gone_on(&mut self) {
+    fn note_step(&mut self) {
         self.has_gone = true;
         self.gone_on = self.latest.take().or_else(|| self.gone_on.take());
     }
@@ -188,7 +188,7 @@ impl<'t> Session<'t> {
                 *seen.entry(registers.ip()).or_default() += 1;
             }
             match self.one_step_to(&mut walk.live, &mut walk.goal, &mut walk.window)? {
-                Stepped::Gone => walk.has_gone_on(),
+                Stepped::Gone => walk.note_step(),
                 Stepped::Not => {}
                 Stepped::There => return Ok(true),
             }

@@ -86,7 +86,7 @@ impl<'t> Session<'t> {
         if place.is_none() {
             tracing::debug!(from = %from.position, %end, "no place of a pause");
         }
-        self.inner.pauses_at(end.event, place.clone());
+        self.inner.note_pause(end.event, place.clone());
         Ok(place)
     }
 
@@ -116,7 +116,7 @@ impl<'t> Session<'t> {
         let Some(n) = n? else { return Ok(None) };
         let place = Position::at(live.replica.done().0).then(Leg::Arrive { addr, n });
         tracing::debug!(%place, %end, "a pause");
-        self.inner.stands_at(&live, &place);
+        self.inner.note_place(&live, &place);
         Ok(Some(place))
     }
 

@@ -160,7 +160,7 @@ impl<'t> Session<'t> {
         })
     }
 
-    /// The same of a replica that goes on from a rung, and counts nothing.
+    /// As `rounds`, of a replica that goes on from a rung, and counts nothing.
     pub(super) fn count_rounds(
         &mut self,
         (mut live, mut goal): (Live<'t>, Goal<'_>),

@@ -26,9 +26,10 @@ impl Session<'_> {
         }
     }
 
-    /// The same, for a client that lets this task go on alone, as gdb does over a breakpoint: it wants to
-    /// hear of no other. Those whose turn it is run first; `passed` are the signals that do not stop these.
-    /// What happens to them otherwise is told when all go on: the task has its step then, and makes it later.
+    /// As [`Session::step`], for a client that lets this task go on alone, as gdb does over a breakpoint: it
+    /// wants to hear of no other. Those whose turn it is run first; `passed` are the signals that do not stop
+    /// these. What happens to them otherwise is told when all go on: the task has its step then, and makes it
+    /// later.
     pub fn step_alone(&mut self, tid: Tid, range: Option<(Addr, Addr)>, passed: BTreeSet<Signal>) -> Report {
         let is_others = |report: &Report| {
             use Why::{Breakpoint, Call, Fork, Signal, Watchpoint};

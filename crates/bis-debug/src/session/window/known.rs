@@ -121,7 +121,7 @@ impl<'t> Session<'t> {
                 Stepped::Gone => {
                     let [step] = window.steps[..] else { return Ok(false) };
                     let is_whole = step.name == Name::Arrival && step.part == Part::All && step.tid == tid;
-                    return Ok(is_whole && goal.is_reached(&mut live)?);
+                    return Ok(is_whole && goal.pass_legs(&mut live)?);
                 }
             }
         }

@@ -25,7 +25,7 @@ impl<'t> Session<'t> {
         })
     }
 
-    /// The same, with at least so many steps.
+    /// The instructions in front of a position, at least so many.
     pub(super) fn make_window_of(&mut self, end: &Position, n: u64) -> Result<Option<Window<'t>>, Trouble> {
         self.windows(end, |window| window.steps.len() as u64 >= n)
     }
@@ -61,7 +61,7 @@ impl<'t> Session<'t> {
                     }
                     continue;
                 }
-                // Who has gone one step back goes others; each window takes time.
+                // A user who has gone one step back goes others; each window takes time.
                 let longer = self.longer(&mut climb, &window, &own_end)?;
                 let is_longer = |longer: &Window<'t>| longer.len() > window.len() && is_enough(longer);
                 climb.keep_in(&mut self.passed);
@@ -116,7 +116,7 @@ impl<'t> Session<'t> {
         Ok(window)
     }
 
-    /// The same, if it is near.
+    /// The window from a rung, if that is near.
     fn near_window_from(
         &mut self,
         mut rung: Rung<'t>,

@@ -131,7 +131,7 @@ impl<'t> Session<'t> {
     pub(in crate::session) fn exact(&mut self, position: &Position) -> Result<Position, Trouble> {
         let Some(Leg::Back { n, of }) = position.legs.first() else {
             if self.position == *position {
-                self.inner.stands_at(&self.live, position);
+                self.inner.note_place(&self.live, position);
             }
             return Ok(position.clone());
         };
@@ -183,7 +183,7 @@ impl<'t> Session<'t> {
             exact = exact.then(leg.clone());
         }
         if self.position == *position {
-            self.inner.stands_at(&self.live, &exact);
+            self.inner.note_place(&self.live, &exact);
             self.position = exact.clone();
         }
         if let Some((known, _)) = self.in_window.as_mut().filter(|(known, _)| known == position) {
@@ -227,7 +227,7 @@ impl<'t> Session<'t> {
         // Steps on the way end all counts.
         let (is_own, mut is_asked) = (end.arrivals().contains(&addr), false);
         loop {
-            let is_reached = goal.is_reached(&mut live)?;
+            let is_reached = goal.pass_legs(&mut live)?;
             let can_be = !is_own && !is_reached && !goal.is_stepping();
             if can_be && !is_asked {
                 live.replica.count_arrivals(addr, None, self.ahead(&live, end))?;

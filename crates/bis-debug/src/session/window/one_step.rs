@@ -67,7 +67,7 @@ impl<'t> Session<'t> {
         goal: &mut Goal<'_>,
         window: &mut Window<'t>,
     ) -> Result<Stepped, Trouble> {
-        if goal.is_reached(live)? {
+        if goal.pass_legs(live)? {
             return Ok(Stepped::There);
         }
         let Some((next, replica)) = live.replica.next_event_and_self()? else { return Ok(Stepped::There) };

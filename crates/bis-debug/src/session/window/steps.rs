@@ -33,7 +33,7 @@ impl<'t> Window<'t> {
         self.steps.len()
     }
 
-    /// The same, with the copy of a replica that stands where it begins.
+    /// This window, with the copy of a replica that stands where it begins.
     pub(super) fn begin_at(mut self, copy: Checkpoint<'t>, image: usize) -> Window<'t> {
         // What is far from its end may have been forgotten: then there is another one.
         if self.copies.first().is_none_or(|(at, ..)| *at > 0) {

@@ -376,7 +376,7 @@ fn of_status(name: &[u8], ours: &Weight) -> Option<u64> {
 pub struct OwnStatus<'a> {
     /// None: what the kernel says.
     pub state: Option<State>,
-    /// Who traces it, as the reader calls that task; 0: nobody.
+    /// The task that traces it, as the reader calls that task; 0: none.
     pub tracer: Tid,
     /// None: that is not known.
     pub seccomp: Option<OwnSeccomp>,
@@ -560,7 +560,7 @@ mod tests {
         assert!(lines.contains(&middle), "{lines}");
         assert_eq!(lines.lines().count(), 3);
         assert_eq!(unguarded(&text, &BTreeSet::new()), text);
-        // The same where the guards have been shown as what they stand for.
+        // The text where the guards have been shown as what they stand for.
         let shown = String::from_utf8(text).unwrap().replace("a000-b000 r--p", "a000-b000 r-xp");
         assert!(
             String::from_utf8(unguarded(shown.as_bytes(), &[0xa000, 0xb000].map(Addr).into()))

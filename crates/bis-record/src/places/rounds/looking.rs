@@ -88,12 +88,12 @@ impl Domain {
         let events = self.journal.count();
         let Crew { memory, tasks, .. } = &mut self.process.crew;
         let Some(task) = tasks.get_mut(&tid) else { return Ok(Step::Elsewhere) };
-        let is_told = |round: &mut Round| round.is_known(|addr| memory.read_u64(addr).ok());
+        let is_told = |round: &mut Round| round.look_again(|addr| memory.read_u64(addr).ok());
         let is_known = task.rounds.at(at).is_some_and(is_told);
-        if is_known || self.creeps || task.spin.is_over || !task.rounds.tries(events) {
+        if is_known || self.creeps || task.spin.is_over || !task.rounds.begin_try(events) {
             return Ok(Step::Done);
         }
-        match self.comes_again(tid, &first)? {
+        match self.lead_again(tid, &first)? {
             Again::Same if self.task(tid)?.rounds.may_spend(task::cpu_time(tid)) => {}
             Again::Same | Again::Other => return Ok(Step::Done),
             Again::Elsewhere => return Ok(Step::Elsewhere),
@@ -143,7 +143,7 @@ impl Domain {
     }
 
     /// Lets the task go on until it is here again with these registers, for a little while.
-    fn comes_again(&mut self, tid: Tid, first: &Registers) -> Result<Again> {
+    fn lead_again(&mut self, tid: Tid, first: &Registers) -> Result<Again> {
         let begin = Begin { at: Instant::now(), ran: task::cpu_time(tid) };
         for _ in 0..ARRIVALS_MAX {
             // A breakpoint in front of an instruction keeps the task from it.
@@ -152,7 +152,7 @@ impl Domain {
             }
             if self.stopped(tid)?.regs()?.rip != first.rip {
                 self.hush_for_steps(tid)?;
-                let has_come = self.comes_to(tid, first.ip(), &begin);
+                let has_come = self.lead_to(tid, first.ip(), &begin);
                 self.unhush(tid)?;
                 if !has_come? {
                     return Ok(Again::Elsewhere);
@@ -169,7 +169,7 @@ impl Domain {
 
     /// Lets the task go on until it comes to this address. False: something else has come first, be it that
     /// it has taken too long; that is its report.
-    fn comes_to(&mut self, tid: Tid, to: Addr, begin: &Begin) -> Result<bool> {
+    fn lead_to(&mut self, tid: Tid, to: Addr, begin: &Begin) -> Result<bool> {
         self.task(tid)?.steps.interrupt();
         loop {
             place::set_breakpoint(self.stopped(tid)?, to)?;

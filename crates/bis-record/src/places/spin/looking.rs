@@ -125,7 +125,7 @@ impl Domain {
         (spin.before, spin.idle) = (now, Some(Instant::now()));
         self.gives_up = true;
         self.turns.give_way(tid);
-        // Who is in front now begins.
+        // The task that is in front now begins.
         self.turns.begin(Instant::now());
         Ok(())
     }

@@ -32,10 +32,11 @@ pub enum Begin {
 }
 
 impl Domain {
-    /// The task has been stopped, and its surroundings are known. Do they hold all that it writes to?
-    pub fn sees_what_it_writes(&mut self, tid: Tid) -> Result<Sees> {
+    /// The task has been stopped, and its surroundings are known. Looks whether they hold all that it writes
+    /// to, or begins to look.
+    pub fn see_what_it_writes(&mut self, tid: Tid) -> Result<Sees> {
         let began = Instant::now();
-        let sees = self.sees_writes(tid);
+        let sees = self.see_writes(tid);
         if matches!(sees, Ok(Sees::All | Sees::Perhaps)) {
             self.writes = None;
             self.written.looks = 0;
@@ -44,7 +45,7 @@ impl Domain {
         sees
     }
 
-    fn sees_writes(&mut self, tid: Tid) -> Result<Sees> {
+    fn see_writes(&mut self, tid: Tid) -> Result<Sees> {
         let Some(writes) = &mut self.process.crew.writes else {
             let is_left = self.is_in_young_turn() && !self.written.pages.is_empty();
             if is_left || self.creeps || !self.written.may_spend(task::cpu_time(tid)) {

@@ -27,7 +27,7 @@ const OTHERS: u32 = WORDS + 0x110;
 
 /// lea rcx, [rcx - 2]; jmp rcx: from just after the call's instruction to it.
 const MAKE_CALL: u64 = u64::from_le_bytes([0x48, 0x8d, 0x49, 0xfe, 0xff, 0xe1, 0xcc, 0xcc]);
-/// The same with rdx.
+/// lea rdx, [rdx - 2]; jmp rdx, in the same way.
 const EXECUTE: u64 = u64::from_le_bytes([0x48, 0x8d, 0x52, 0xfe, 0xff, 0xe2, 0xcc, 0xcc]);
 
 /// So many counts that none traps.
