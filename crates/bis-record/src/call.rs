@@ -208,7 +208,7 @@ impl Domain {
         let before = entry.before_call();
         let task = self.task(tid)?;
         let again = task.undone.take_if(|undone| *undone == (before.ip(), before.sp())).is_some();
-        let timer = task.stash.front().filter(|info| again && info.is_of_timer());
+        let timer = task.stash.first().filter(|info| again && info.is_of_timer());
         let overdue = timer.map(SigInfo::signal);
         match First::of(task.interrupts.take(), overdue, may_block(call), vsyscall) {
             First::Call => Ok(false),

@@ -29,6 +29,7 @@ mod delivery;
 mod fatal;
 mod first;
 mod frames;
+pub mod kept;
 mod stash;
 mod waiting;
 
@@ -201,12 +202,13 @@ impl Recorder<'_> {
     /// place is not here.
     fn take_carried(&mut self, tid: Tid, info: &SigInfo, is_told: bool) -> Result<Option<SigInfo>> {
         let signal = info.signal();
-        let at = self.task(tid)?.stash.iter().position(|other| other.signal() == signal);
         // Where it has interrupted a call that is never made again, that call's event is written: the handler
         // comes right after it.
         let due = is_told || self.kernels_disposition(tid, signal) != Disposition::Handler;
-        let Some(at) = at.filter(|_| self.is_carrier(tid, info) && due) else { return Ok(None) };
-        let Some(real) = self.task(tid)?.stash.remove(at) else { return Ok(None) };
+        if !due || !self.is_carrier(tid, info) {
+            return Ok(None);
+        }
+        let Some(real) = self.task(tid)?.stash.take_of(signal) else { return Ok(None) };
         self.stopped(tid)?.set_siginfo(&real.0)?;
         self.task(tid)?.carries = None;
         Ok(Some(real))

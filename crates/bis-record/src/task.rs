@@ -14,10 +14,7 @@ pub use counter::Counter;
 pub use standing::Standing;
 pub use stepped::Stepped;
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    time::Instant,
-};
+use std::{collections::BTreeMap, time::Instant};
 
 use bis_syscalls::{
     Handler, Plan,
@@ -29,14 +26,13 @@ use bis_trace::{
     ours::Ours,
     types::{Addr, DomainId, EventSeq, NARROW_TABLE, Registers, Signal, StandardStream, Tid},
 };
-use bis_tracee::{
-    Running, Status, Stopped, address_limit::Limit, debug::DebugRegisters, proc, siginfo::SigInfo,
-};
+use bis_tracee::{Running, Status, Stopped, address_limit::Limit, debug::DebugRegisters, proc};
 
 use crate::{
     calls::{Held, left_out::StandIn},
     chaos::Hold,
     places::{rounds::Rounds, spin::Spin},
+    signals::kept::Stash,
     slow::PageHashes,
     space::Place,
 };
@@ -300,7 +296,7 @@ pub struct Task {
     pub is_lifted: bool,
     pub call: Option<InCall>,
     /// Signals with handlers that came in the middle of computation: they are delivered at the next call.
-    pub stash: VecDeque<SigInfo>,
+    pub stash: Stash,
     /// The mask that it has, while it runs with more signals blocked.
     pub hushed: Option<u64>,
     /// The `syscall` instruction whose call was put off for a handler, and the stack pointer there: the
@@ -388,7 +384,7 @@ impl Task {
             passed_over: None,
             is_lifted: false,
             call: None,
-            stash: VecDeque::new(),
+            stash: Stash::default(),
             hushed: None,
             undone: None,
             stack_end: None,

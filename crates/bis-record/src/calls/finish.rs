@@ -129,7 +129,7 @@ impl Task {
         let is_last = returns && std::mem::take(&mut self.has_set_timer);
         self.has_set_timer |= sets_timer;
         self.has_returned = returns && !is_last;
-        sets_timer || is_last || returns && self.stash.iter().any(|info| !info.is_of_timer())
+        sets_timer || is_last || returns && self.stash.has_sent()
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is kept of a process: the checkpoints of a domain as values.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
     ops::Range,
 };
 
@@ -13,6 +13,7 @@ use bis_tracee::{handover::Parked, shadow::Shadow, siginfo::SigInfo};
 
 use super::{files::KeptFile, table::Descriptors};
 use crate::{
+    signals::kept::Stash,
     space::{AddressSpace, Key},
     task::Traits,
 };
@@ -106,7 +107,7 @@ pub(super) struct Kept {
     pub sigmask: u64,
     /// The signals that wait in the kernel for it alone.
     pub pending: Vec<SigInfo>,
-    pub stash: VecDeque<SigInfo>,
+    pub stash: Stash,
     pub left_stack: Option<Addr>,
     /// Its stack for handlers (a `stack_t`); none: that could not be asked.
     pub alt_stack: Option<Vec<u8>>,

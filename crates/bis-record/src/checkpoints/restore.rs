@@ -283,9 +283,9 @@ impl Domain {
         let rax = if tid == checkpoint.maker { checkpoint.count } else { kept.regs.rax };
         let regs = Registers { rip, rax, ..kept.regs };
         // Signals that have come meanwhile, and one that was about to be delivered, come all the same.
-        let mut since = mem::take(&mut self.task(tid)?.stash);
+        let mut since: Vec<SigInfo> = self.task(tid)?.stash.replace(&kept.stash).collect();
         if let Some(Status::Signal(_)) = self.task(tid)?.report {
-            since.push_back(SigInfo(self.stopped(tid)?.siginfo()?));
+            since.push(SigInfo(self.stopped(tid)?.siginfo()?));
         }
         self.drop_call(tid);
         let stopped = self.stopped(tid)?;
@@ -298,7 +298,6 @@ impl Domain {
         let task = self.task(tid)?;
         task.report = None;
         task.standing = Standing::new();
-        task.stash = kept.stash.clone();
         task.hushed = None;
         task.undone = None;
         task.stack_end = None;

@@ -33,7 +33,7 @@ use bis_tracee::{
     Memory,
     maps::{self, Mapping},
     place, proc,
-    siginfo::{SigInfo, is_stop},
+    siginfo::SigInfo,
 };
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
@@ -86,7 +86,7 @@ impl Domain {
         let others = self.tasks.len() > 1 || self.holds_tokens();
         let Some(task) = self.tasks.get(&tid) else { return Ok(()) };
         // A task that is about to stop with its process would be waited for all that time.
-        let stops = task.stash.iter().any(|info| is_stop(info.signal()));
+        let stops = task.stash.has_stop();
         let is_plain = task.call.is_none()
             && !task.standing.is_in_hook()
             && task.inject.is_none()

@@ -24,9 +24,7 @@ use bis_tracee::{
     TraceeError,
     maps::{self, Mapping},
     pagemap::{Page, PageMap},
-    place,
-    siginfo::{self, SigInfo},
-    task, xsave,
+    place, task, xsave,
 };
 use iced_x86::{Decoder, DecoderOptions, OpKind};
 
@@ -237,9 +235,8 @@ impl Domain {
     /// Is there still a reason to stop this task, which has stopped?
     pub fn is_to_stop(&mut self, tid: Tid) -> Result<bool> {
         let mask = self.stopped(tid)?.sigmask()?;
-        let is_open = |info: &SigInfo| mask & siginfo::bit(info.signal()) == 0;
         // A signal that is blocked now (the handler of the one before runs) is no reason.
-        let by_signal = self.is_awaited_by_signal(tid) && self.task(tid)?.stash.iter().any(is_open);
+        let by_signal = self.is_awaited_by_signal(tid) && self.task(tid)?.stash.has_open(mask);
         Ok(by_signal || self.is_awaited_by_others(tid) || self.is_wanted_by_guide())
     }
 

@@ -20,7 +20,7 @@ impl Domain {
         let Some(info) = self.take_open(tid, |_| true)? else { return Ok(false) };
         self.disarm(tid)?;
         if self.task(tid)?.report.is_some() {
-            self.task(tid)?.stash.push_front(info);
+            self.task(tid)?.stash.put_first(info);
             return Ok(true);
         }
         // The process may have changed its mind: as if the signal came now.
@@ -31,7 +31,7 @@ impl Domain {
             Disposition::Fatal => {
                 self.stopped(tid)?.set_regs(before)?;
                 let task = self.task(tid)?;
-                task.stash.push_front(info);
+                task.stash.put_first(info);
                 task.standing.go_on_midway();
                 self.carry(tid, info.signal())?;
                 Ok(true)
@@ -66,7 +66,7 @@ impl Domain {
                 // SIGCONT interrupts its target before it arrives there.
                 Some(Status::Trap) => {}
                 _ => {
-                    self.task(tid)?.stash.push_front(info);
+                    self.task(tid)?.stash.put_first(info);
                     return Ok(false);
                 }
             }
@@ -113,7 +113,7 @@ impl Crew {
             self.unstop(pid);
             return Ok(false);
         }
-        self.task(tid)?.stash.push_front(info);
+        self.task(tid)?.stash.put_first(info);
         self.carry(tid, info.signal())?;
         let is_there = point == SignalPoint::AfterEvent;
         if is_there {

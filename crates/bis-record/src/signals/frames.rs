@@ -30,7 +30,7 @@ impl Domain {
             let Some(regs) = called else { return Ok(()) };
             let Some(next) = self.take_open(tid, |info| !info.is_of_timer())? else { break };
             if self.recorder().disposition(tid, next.signal())? != Disposition::Handler {
-                self.task(tid)?.stash.push_front(next);
+                self.task(tid)?.stash.put_first(next);
                 if self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent)? {
                     return Ok(());
                 }
@@ -38,7 +38,7 @@ impl Domain {
             }
             self.disarm(tid)?;
             if self.task(tid)?.report.is_some() {
-                self.task(tid)?.stash.push_front(next);
+                self.task(tid)?.stash.put_first(next);
                 return Ok(());
             }
             if !self.bring(tid, next)? {

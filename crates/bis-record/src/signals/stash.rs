@@ -3,7 +3,7 @@
 
 use bis_trace::types::{Signal, Tid};
 use bis_tracee::{
-    siginfo::{SigInfo, bit, is_of_instructions, is_stop},
+    siginfo::{SigInfo, bit},
     sys,
 };
 
@@ -18,11 +18,7 @@ impl Domain {
     /// Keeps a signal until there is a place for it. While one waits here, the kernel queues the next: of a
     /// timer that would be one after another, and the task would never be done with them.
     pub fn keep_back(&mut self, tid: Tid, info: SigInfo) -> Result<()> {
-        let stash = &mut self.task(tid)?.stash;
-        match stash.iter_mut().find(|other| other.is_queued_once_with(&info)) {
-            Some(waiting) => *waiting = waiting.with_overruns_of(&info),
-            None => stash.push_back(info),
-        }
+        self.task(tid)?.stash.keep(info);
         Ok(())
     }
 }
@@ -41,10 +37,7 @@ impl Crew {
             return Ok(());
         }
         let task = self.task(tid)?;
-        // One that an instruction raises while it is blocked would be the end of the process.
-        let timers =
-            task.stash.iter().filter(|info| info.is_of_timer() && !is_of_instructions(info.signal()));
-        let timers = timers.fold(0, |mask, info| mask | bit(info.signal()));
+        let timers = task.stash.timers();
         if timers == 0 || task.hushed.is_some() {
             return Ok(());
         }
@@ -86,7 +79,7 @@ impl Crew {
     /// The process is to go on: stops that its tasks have not come to yet are none any more.
     pub fn unstop(&mut self, pid: Tid) {
         for task in self.tasks.values_mut().filter(|task| task.pid == pid) {
-            task.stash.retain(|info| !is_stop(info.signal()));
+            task.stash.drop_stops();
         }
     }
 
@@ -117,8 +110,6 @@ impl Crew {
             return Ok(None);
         }
         let mask = self.stopped(tid)?.sigmask()?;
-        let stash = &mut self.task(tid)?.stash;
-        let at = stash.iter().position(|info| mask & bit(info.signal()) == 0 && wanted(info));
-        Ok(at.and_then(|at| stash.remove(at)))
+        Ok(self.task(tid)?.stash.take_open(mask, wanted))
     }
 }
