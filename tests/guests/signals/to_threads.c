@@ -43,7 +43,10 @@ int main(void) {
   CHECK(pthread_sigmask(SIG_UNBLOCK, &set, NULL) == 0);
   CHECK(syscall(SYS_tgkill, getpid(), tid_self(), SIGUSR1) == 0);
   CHECK(mine >= 1 && by_tid == getpid());
-  CHECK_ERRNO(syscall(SYS_tgkill, getpid(), t, 0), ESRCH);
+  // The kernel says that a thread is done with its stack shortly before it is gone.
+  while (syscall(SYS_tgkill, getpid(), t, 0) == 0)
+    sched_yield();
+  CHECK(errno == ESRCH);
   printf("thread %d of %d had it\n", t, getpid());
   return guest_ok();
 }
