@@ -20,6 +20,10 @@
 //! when a watch or an interrupt stops it in front of a breakpoint, which it has yet to come to. Where an
 //! event has left its own task is not an arrival: that place has the event for a name.
 
+mod arrivals;
+mod moved;
+mod watched;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Range,
@@ -27,16 +31,11 @@ use std::{
 };
 
 use bis_trace::types::{Addr, PAGE, Tid};
-use bis_tracee::{
-    Memory, TraceeError,
-    debug::{self, Access, Triggered, Watch},
-    maps::Mapping,
-};
+use bis_tracee::{Memory, TraceeError, maps::Mapping};
 
 use crate::{
     areas::{Areas, Piece},
     counted::Counted,
-    task::{Found, Place},
 };
 
 const INT3: u8 = 0xcc;
@@ -120,19 +119,6 @@ impl Allowed {
             Some(_) => Allowed::Text,
         }
     }
-}
-
-/// These, of which only so many are watched by registers.
-fn fitting(wanted: &[Piece], mut room: usize) -> Vec<Piece> {
-    let fitting = |piece: &Piece| match piece {
-        Piece::Register(_) if room == 0 => piece.without_register(),
-        Piece::Register(_) => {
-            room -= 1;
-            *piece
-        }
-        Piece::Pages(_) => *piece,
-    };
-    wanted.iter().map(fitting).collect()
 }
 
 /// The page of an address.
@@ -221,17 +207,6 @@ impl Traps {
         Ok(())
     }
 
-    /// What tasks watch beside what they need themselves, with so many debug registers at most.
-    pub(crate) fn set_watches(&mut self, wanted: &[Piece], room: usize, is_at_event: bool) {
-        if self.watches != wanted {
-            self.fitting = fitting(wanted, room);
-            self.areas = Areas::of(&self.fitting).with_text_of(&self.areas);
-            self.watches = wanted.to_vec();
-            self.triggers = 0;
-            self.are_watches_late = !is_at_event;
-        }
-    }
-
     /// Is there a breakpoint at this address of the program's?
     pub fn has_point(&self, addr: Addr) -> bool {
         self.wanted.contains(&addr)
@@ -255,50 +230,6 @@ impl Traps {
     /// Is there an `int3` in this range?
     pub(crate) fn has_point_in(&self, range: Range<Addr>) -> bool {
         self.points.range(range).next().is_some()
-    }
-
-    /// Can all breakpoints in this text, which is to give way to a search's jump, go along into these copies
-    /// of its instructions? False: one is on the first of them, or on none.
-    pub(crate) fn can_move(&self, text: Range<Addr>, copies: &[(u64, u64)]) -> bool {
-        let has_copy = |at: &Addr| copies.iter().skip(1).any(|(original, _)| *original == at.0);
-        self.points.range(text).all(|(at, _)| has_copy(at))
-    }
-
-    /// Takes away the breakpoints on these instructions, and on those that have given way to a search's jump.
-    pub(crate) fn lift_moved(&mut self, memory: &Memory, copies: &[(u64, u64)]) -> Result<(), TraceeError> {
-        let of_copies = copies.iter().skip(1).map(|(original, _)| Addr(*original));
-        let all: Vec<Addr> = self.moved.iter().map(|(original, _)| *original).chain(of_copies).collect();
-        all.into_iter().try_for_each(|at| self.lift(memory, at))
-    }
-
-    /// These instructions have given way to a search's jump and are executed as copies, but for the first,
-    /// whose address is the jump's own; without copies, none is any more. Breakpoints on them, which were
-    /// lifted, are put to where they are executed.
-    pub(crate) fn put_moved(&mut self, memory: &Memory, copies: &[(u64, u64)]) {
-        let old = std::mem::take(&mut self.moved);
-        self.moved = copies.iter().skip(1).map(|(original, copy)| (Addr(*original), Addr(*copy))).collect();
-        let new = self.moved.clone();
-        for at in old.iter().chain(&new).map(|(original, _)| *original) {
-            let executed = self.copy_of(at).unwrap_or(at);
-            if let Some(point) = self.points.get_mut(&at) {
-                point.at = executed;
-                self.put_back(memory, at);
-            }
-        }
-    }
-
-    /// Where the instruction at an address is executed that has given way to a jump which counts or searches,
-    /// and is not the first to have given way to that.
-    pub(crate) fn copy_of(&self, addr: Addr) -> Option<Addr> {
-        let moved = self.moved.iter().find(|(original, _)| *original == addr).map(|(_, copy)| *copy);
-        moved.or_else(|| self.counted.iter().find_map(|counted| counted.inside(addr.0)).map(Addr))
-    }
-
-    /// The program's own place for one among the copies of what has given way to a jump that counts or
-    /// searches.
-    pub(crate) fn original_of(&self, rip: Addr) -> Option<Addr> {
-        let moved = self.moved.iter().find(|(_, copy)| *copy == rip).map(|(original, _)| *original);
-        moved.or_else(|| self.counted.iter().find_map(|counted| counted.original(rip)).map(Addr))
     }
 
     /// Has any of this text given way to a jump to what counts?
@@ -368,10 +299,6 @@ impl Traps {
         self.counted.iter().any(|counted| counted.place == place)
     }
 
-    pub fn watches(&self) -> &[Piece] {
-        &self.watches
-    }
-
     /// Would a trap with this program counter be a breakpoint's? Where its `int3` is.
     pub(crate) fn is_trap(&self, rip: Addr) -> Option<Addr> {
         let at = rip.wrapping_sub(1);
@@ -383,68 +310,6 @@ impl Traps {
             return None;
         }
         self.points.iter().find(|(_, point)| is_it(point)).map(|(place, _)| *place)
-    }
-
-    /// The debug registers of a task that needs some itself: those first, then as many of ours as there is
-    /// room for.
-    pub(crate) fn registers(&self, own: &[Watch]) -> [Option<Watch>; debug::COUNT] {
-        let mut registers = [None; debug::COUNT];
-        let driver = self.in_registers().map(|(_, watch)| watch);
-        for (register, watch) in registers.iter_mut().zip(own.iter().chain(driver)) {
-            *register = Some(*watch);
-        }
-        registers
-    }
-
-    /// How many debug registers are left for a search that jumps out of the program's text. None: pages are
-    /// guarded, or text is watched.
-    pub(crate) fn room_beside_watches(&self) -> Option<usize> {
-        let is_of_data =
-            |piece: &Piece| matches!(piece, Piece::Register(watch) if watch.access != Access::Execute);
-        let are_of_data = self.fitting.iter().all(is_of_data);
-        debug::COUNT.checked_sub(self.fitting.len()).filter(|_| are_of_data)
-    }
-
-    /// Would the driver hear of an instruction that reads there?
-    pub(crate) fn hears_reads(&self, range: &Range<Addr>) -> bool {
-        let is_of_reads = |piece: &Piece| match piece {
-            Piece::Register(watch) => watch.access == Access::Any,
-            Piece::Pages(_) => true,
-        };
-        self.watched_in(range).into_iter().any(|number| is_of_reads(&self.fitting[number]))
-    }
-
-    /// What debug registers watch for the driver, with the numbers that it knows.
-    fn in_registers(&self) -> impl Iterator<Item = (usize, &Watch)> {
-        self.fitting.iter().enumerate().filter_map(|(number, piece)| match piece {
-            Piece::Register(watch) => Some((number, watch)),
-            Piece::Pages(_) => None,
-        })
-    }
-
-    /// The numbers of what was touched by the instruction behind which a task has stopped that uses so many
-    /// debug registers for itself.
-    pub(crate) fn take_touched(&mut self, own: usize, triggered: Triggered) -> Vec<usize> {
-        let mut numbers = std::mem::take(&mut self.touched);
-        let of_registers = (own..debug::COUNT).zip(self.in_registers());
-        numbers.extend(of_registers.filter(|(at, _)| triggered.has(*at)).map(|(_, (number, _))| number));
-        numbers.sort_unstable();
-        numbers
-    }
-
-    /// The numbers of what is watched there, and is written or looked at by something that is no instruction
-    /// of the program's: the memory gets another content.
-    pub(crate) fn watched_in(&self, range: &Range<Addr>) -> Vec<usize> {
-        let is_there = |piece: &Piece| {
-            let (addr, len) = match piece {
-                Piece::Register(Watch { access: Access::Execute, .. }) => return false,
-                Piece::Register(watch) => (watch.addr, watch.len.into()),
-                Piece::Pages(area) => (area.addr, area.len),
-            };
-            addr < range.end && range.start < addr.saturating_add(len)
-        };
-        let numbers = self.fitting.iter().enumerate().filter(|(_, piece)| is_there(piece));
-        numbers.map(|(number, _)| number).collect()
     }
 
     /// The mappings in this range are others now.
@@ -566,136 +431,5 @@ impl Traps {
         if self.is_armed {
             self.counted.iter().for_each(|counted| counted.hide(addr, bytes));
         }
-    }
-
-    /// A task is about to execute the instruction whose place this is, to which it has come.
-    pub(crate) fn arrive(&mut self, tid: Tid, place: Addr) {
-        let Some(program) = self.program_at(place) else { return };
-        // Of those that the program counts by itself it has been told.
-        if !self.is_counted(place) {
-            *self.arrivals.entry(program).or_default() += 1;
-        }
-        self.last = Some((tid, place));
-    }
-
-    /// A task was interrupted here. May it be that it has not gone on from where the last event has left it?
-    /// Where there is a breakpoint, it surely has not.
-    pub(crate) fn may_stand(&self, place: (Tid, Addr)) -> bool {
-        self.standing == Some(place) && !self.stops_at(place.1)
-    }
-
-    /// Is there a breakpoint which stops each task that comes to this place?
-    fn stops_at(&self, place: Addr) -> bool {
-        self.program_at(place).is_some() && !self.is_counted(place)
-    }
-
-    /// A task has run, and come to this.
-    pub(crate) fn ran(&mut self, tid: Tid, place: &Place) {
-        // A task that stands before a breakpoint when it is interrupted has not gone on: that would have
-        // stopped it.
-        let is_there = match place.found {
-            Found::Point(at) => self.standing == Some((tid, at)),
-            Found::Interrupted => self.stops_at(place.regs.ip()),
-            // It has not got beyond the instruction to which it had come.
-            Found::Fault(_) => self.last == Some((tid, place.regs.ip())),
-            _ => false,
-        };
-        if is_there {
-            return;
-        }
-        self.standing.take_if(|(task, _)| *task == tid);
-        self.last = None;
-        if let Found::Point(at) = place.found
-            && !self.is_moment(at)
-        {
-            self.arrive(tid, at);
-        }
-    }
-
-    pub(crate) fn trigger(&mut self) {
-        self.triggers += 1;
-    }
-
-    /// An event is done, which leaves its task there: from here on is counted.
-    pub(crate) fn begin_count(&mut self, standing: Option<(Tid, Addr)>) {
-        self.before = std::mem::take(&mut self.arrivals);
-        self.rounds.clear();
-        self.triggers = 0;
-        self.late.clear();
-        self.are_watches_late = false;
-        self.standing = standing;
-        self.ran = Duration::ZERO;
-        self.last = None;
-    }
-
-    pub(crate) fn add_time(&mut self, time: Duration) {
-        self.ran += time;
-    }
-
-    /// For how long tasks have run since the last event, by the clock: that is not exact, and not the same
-    /// another time.
-    pub fn ran_for(&self) -> Duration {
-        self.ran
-    }
-
-    /// How often tasks have arrived at this breakpoint since the last event, or since it is there.
-    pub fn arrivals(&self, addr: Addr) -> u64 {
-        self.arrivals.get(&addr).copied().unwrap_or(0)
-    }
-
-    /// How often tasks had arrived there between the last two events.
-    pub fn arrivals_before(&self, addr: Addr) -> u64 {
-        self.before.get(&addr).copied().unwrap_or(0)
-    }
-
-    /// Of all addresses where all arrivals since the last event were counted, and none are now by the program
-    /// itself.
-    pub fn all_arrivals(&self) -> BTreeMap<Addr, u64> {
-        let is_counted = |addr: Addr| self.counted.iter().any(|counted| counted.program == addr);
-        let whole = self.wanted.iter().filter(|addr| !self.late.contains(addr) && !is_counted(**addr));
-        whole.map(|addr| (*addr, self.arrivals(*addr))).collect()
-    }
-
-    /// Of all breakpoints, whatever has been counted.
-    pub fn all_counts(&self) -> BTreeMap<Addr, u64> {
-        self.wanted.iter().map(|addr| (*addr, self.arrivals(*addr))).collect()
-    }
-
-    /// Are that all since the last event?
-    pub fn has_all_arrivals(&self, addr: Addr) -> bool {
-        self.has_point(addr) && !self.late.contains(&addr)
-    }
-
-    /// Are [`Traps::triggers`] all since the last event?
-    pub fn has_all_triggers(&self) -> bool {
-        !self.are_watches_late
-    }
-
-    /// How often watches have triggered since the last event.
-    pub fn triggers(&self) -> u64 {
-        self.triggers
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use bis_tracee::debug::{Access, Watch};
-
-    use super::*;
-
-    #[test]
-    fn what_has_no_register_is_watched_by_its_page_under_the_same_number() {
-        let watch = |addr| Piece::Register(Watch { addr, len: 8, access: Access::Write });
-        let wanted = [watch(Addr(0x1000)), watch(Addr(0x2000)), watch(Addr(0x3000))];
-        let mut traps = Traps::default();
-        traps.set_watches(&wanted, 2, true);
-        assert_eq!(traps.watches(), wanted);
-        let registers: Vec<(usize, Addr)> =
-            traps.in_registers().map(|(number, watch)| (number, watch.addr)).collect();
-        assert_eq!(registers, [(0, Addr(0x1000)), (1, Addr(0x2000))]);
-        assert_eq!(fitting(&wanted, 2)[2], wanted[2].without_register());
-        assert!(!traps.areas.is_empty());
-        traps.set_watches(&wanted[..2], 2, true);
-        assert!(traps.areas.is_empty());
     }
 }
