@@ -4,6 +4,8 @@
 //! Where the list is, the program's dynamic section says (`DT_DEBUG`); the C library's `link.h` has the two
 //! structures.
 
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
+
 use bis_trace::types::{Addr, Tid};
 use object::elf::{DT_DEBUG, PT_DYNAMIC, PT_PHDR, PT_TLS};
 
@@ -52,6 +54,17 @@ struct Entry {
 struct Headers {
     dynamic: Option<u64>,
     has_tls: bool,
+}
+
+/// A library's name as the linker has it, if that says by itself where the file is. Else it is told from the
+/// folder on in which the program was, and not the debugger. `kept` is the name under which the trace has a
+/// file with the same content: most often it is in the same folder.
+fn from_folder_of(kept: &Path, name: String) -> String {
+    if name.starts_with('/') || !kept.is_absolute() {
+        return name;
+    }
+    let beside = Path::new(&name).file_name().map(|name| kept.with_file_name(name));
+    beside.filter(|path| path.exists()).as_deref().unwrap_or(kept).to_string_lossy().into_owned()
 }
 
 impl Session<'_> {
@@ -103,9 +116,8 @@ impl Session<'_> {
             let mapping =
                 maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&Addr(entry.dynamic)));
             let kept = mapping.and_then(|mapping| self.kept(mapping));
-            // From the folder of the program, which is not that of the debugger.
-            if let Some(file) = kept.filter(|_| !path.is_empty() && !path.starts_with('/')) {
-                path = String::from_utf8_lossy(&file.path).into_owned();
+            if let Some(file) = kept.filter(|_| !path.is_empty()) {
+                path = from_folder_of(Path::new(OsStr::from_bytes(&file.path)), path);
             }
             // What the client reads through the server, it gets by the old name.
             let replaced = kept.and_then(|file| file_for_debugger(self.world.trace(), file));
@@ -215,5 +227,22 @@ impl Session<'_> {
             return None;
         }
         word(Addr(table), number).filter(|addr| *addr != 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_without_a_folder_is_looked_for_where_the_content_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let [kept, other] = ["a.so", "b.so"].map(|name| folder.path().join(name));
+        std::fs::write(&other, "").unwrap();
+        let found = |name: &str| from_folder_of(&kept, name.into());
+        assert_eq!(found("/lib/c.so"), "/lib/c.so");
+        assert_eq!(Path::new(&found("./b.so")), other);
+        assert_eq!(Path::new(&found("../lib/gone.so")), kept);
+        assert_eq!(from_folder_of(Path::new("a.so"), "./b.so".into()), "./b.so");
     }
 }
