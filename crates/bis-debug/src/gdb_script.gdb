@@ -338,10 +338,16 @@ def bis_reads_libraries():
     if there == "moved":
         gdb.execute("nosharedlibrary", to_string=True)
     gdb.execute("sharedlibrary", to_string=True)
-    if bis_hears_of_no_library():
-        # gdb makes its breakpoint in the dynamic linker anew, as at the begin of the session.
+    if bis_has_no_library() or bis_hears_of_no_library():
+        # gdb looks for the dynamic linker as at the begin of the session, and makes its breakpoint in there anew.
         gdb.execute("set sysroot " + gdb.parameter("sysroot"), to_string=True)
     return True
+
+
+def bis_has_no_library():
+    """gdb 13 forgets the dynamic linker with the others, and does not find it again before that has a list. The list of what there is has a
+    head and a line for each; there is one line where there is none."""
+    return len(gdb.execute("info sharedlibrary", to_string=True).splitlines()) < 2
 
 
 def bis_hears_of_no_library():
