@@ -531,13 +531,22 @@ def bis_code(condition):
     return code.hex()
 
 
+def bis_command_line():
+    """The words that gdb was started with."""
+    with open("/proc/self/cmdline", "rb") as line:
+        return line.read().decode(errors="replace").split("\0")
+
+
 class BisWatchIf(gdb.Command):
     """Watch a value, and stop where it is changed and a condition holds.
 Usage: watch-if EXPR COND, or watch-if EXPR if COND
 EXPR without spaces in the first form. The condition is evaluated by the server, right after the value was changed:
 quick also where it hardly ever holds. With `watch EXPR if COND`, gdb evaluates it at each change."""
 
+    # For each watchpoint what the server knows it by, and its value.
     watched = {}
+    # With MI and DAP, it is gdb that tells why a stop is.
+    is_shown = not any(re.fullmatch("-i|--?i(nterpreter)?=.*|--?interpreter", word) for word in bis_command_line())
 
     def __init__(self):
         super().__init__("watch-if", gdb.COMMAND_BREAKPOINTS, gdb.COMPLETE_EXPRESSION)
@@ -561,13 +570,32 @@ quick also where it hardly ever holds. With `watch EXPR if COND`, gdb evaluates 
         except gdb.error:
             bis_ask("watch-unless " + where)
             raise
-        self.watched[max(point.number for point in gdb.breakpoints())] = where
+        point = max(gdb.breakpoints(), key=lambda point: point.number)
+        self.watched[point.number] = (where, value.type, int(value.address))
+        point.silent = self.is_shown
+
+    @classmethod
+    def stopped(cls, event):
+        """Shows a stop as gdb does, but without the old value: gdb has that of the last stop, and the server has passed over changes
+        since."""
+        points = event.breakpoints if cls.is_shown and isinstance(event, gdb.BreakpointEvent) else ()
+        for point in points:
+            if point.number in cls.watched and point.silent:
+                _, kind, address = cls.watched[point.number]
+                try:
+                    value = gdb.Value(address).cast(kind.unqualified().pointer()).dereference().format_string()
+                except gdb.error as error:
+                    value = "<%s>" % error
+                gdb.write("\nHardware watchpoint %d: %s\n\nNew value = %s\n" % (point.number, point.expression, value))
+        if points and all(point.silent and point.number in cls.watched for point in points):
+            gdb.execute("frame")
+            gdb.execute("display")
 
     @classmethod
     def deleted(cls, point):
         where = cls.watched.pop(point.number, None)
         if where is not None and BisTarget.is_bis():
-            bis_ask("watch-unless " + where)
+            bis_ask("watch-unless " + where[0])
 
 
 def bis_catches(changed, deleted=None):
@@ -690,6 +718,7 @@ def bis_stopped(event):
     if BisSeen.is_told:
         # In a script, no prompt follows before the next command.
         bis_catches_up()
+        BisWatchIf.stopped(event)
     BisGone.look()
     BisWatched.look_again()
     bis_seen()
