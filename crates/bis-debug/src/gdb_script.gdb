@@ -716,8 +716,10 @@ def bis_stopped(event):
         return
     bis_catches(None)
     if BisSeen.is_told:
-        # In a script, no prompt follows before the next command.
-        bis_catches_up()
+        # In a script, and for editors, no prompt comes before the next command.
+        refused = bis_catches_up()
+        if refused:
+            gdb.write("bis: what was to be written before the program went on was refused:\n" + refused, gdb.STDERR)
         BisWatchIf.stopped(event)
     BisGone.look()
     BisWatched.look_again()
@@ -735,14 +737,13 @@ def bis_seen():
 
 
 def bis_catches_up():
-    """Makes gdb forget what has gone without its notice, and shows what gdb could not."""
+    """Makes gdb forget what has gone without its notice. What the server has refused, for people; gdb could not tell it."""
     state, _, refused = bis_monitor("prompt").partition("\n")
     if state == "gone":
         gdb.execute("maintenance flush dcache", to_string=True)
     elif state == "left":
         bis_reads_libraries()
-    if refused:
-        gdb.write(refused, gdb.STDERR)
+    return refused
 
 
 def bis_prompt():
@@ -750,7 +751,9 @@ def bis_prompt():
     thread = gdb.selected_thread()
     if thread is None or thread.is_running() or not BisTarget.is_bis():
         return
-    bis_catches_up()
+    refused = bis_catches_up()
+    if refused:
+        gdb.write(refused, gdb.STDERR)
     # A command that failed when it had moved the program told of no stop.
     bis_seen()
 
