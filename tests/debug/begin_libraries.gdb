@@ -6,13 +6,13 @@ continue
 #> main (
 reverse-continue
 #> No more reverse-execution history
-#> ~ in _start \(\) from .*ld-linux
+#> ~ in .* from .*ld-linux
 bt 1
 #> ~ #0 .* from .*ld-linux
 info sharedlibrary
 #> ~ Yes.*ld-linux
 seek end
 seek start
-#> ~ in _start \(\) from .*ld-linux
+#> ~ in .* from .*ld-linux
 info sharedlibrary
 #> ~ Yes.*ld-linux

@@ -164,7 +164,10 @@ class BisNoSignal:
     """A move is told of as T00, and gdb takes that for a signal that `catch signal` catches where it names none. So such a catchpoint is
     disabled meanwhile."""
 
+    moves = 0
+
     def __enter__(self):
+        BisNoSignal.moves += 1
         self.disabled = [
             point for point in gdb.breakpoints()
             if point.type == gdb.BP_CATCHPOINT and point.enabled and self.catches_all(point)]
@@ -172,6 +175,7 @@ class BisNoSignal:
             point.enabled = False
 
     def __exit__(self, *_):
+        BisNoSignal.moves -= 1
         for point in self.disabled:
             if point.is_valid():
                 point.enabled = True
@@ -587,7 +591,12 @@ quick also where it hardly ever holds. With `watch EXPR if COND`, gdb evaluates 
                 except gdb.error as error:
                     value = "<%s>" % error
                 gdb.write("\nHardware watchpoint %d: %s\n\nNew value = %s\n" % (point.number, point.expression, value))
-        if points and all(point.silent and point.number in cls.watched for point in points):
+        if not points or not all(point.silent and point.number in cls.watched for point in points):
+            return
+        if any(point.commands for point in points):
+            # A command of gdb's would have those begin here (see bis_monitor).
+            gdb.write(bis_where() + "\n")
+        else:
             gdb.execute("frame")
             gdb.execute("display")
 
@@ -709,6 +718,8 @@ class BisSeen:
     is_told = True
     # The user's breakpoints are disabled meanwhile.
     is_searching = False
+    # What is to be done when a search is over.
+    searched = []
 
 
 def bis_stopped(event):
