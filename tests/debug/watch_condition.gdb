@@ -12,7 +12,7 @@ watch-if made made == 150
 #> Hardware watchpoint 3: -location made
 continue
 #> Hardware watchpoint 3
-#> Old value = 7
+#> ! Old value
 #> New value = 150
 continue
 #> exited with status 0

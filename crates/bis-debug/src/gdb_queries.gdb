@@ -38,6 +38,8 @@ class BisAlone:
             for point in self.enabled:
                 if point.is_valid():
                     BisWatched.enable(point)
+            for told in BisSeen.searched:
+                told()
 
 
 class BisChange:

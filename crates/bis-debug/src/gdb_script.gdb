@@ -164,7 +164,10 @@ class BisNoSignal:
     """A move is told of as T00, and gdb takes that for a signal that `catch signal` catches where it names none. So such a catchpoint is
     disabled meanwhile."""
 
+    moves = 0
+
     def __enter__(self):
+        BisNoSignal.moves += 1
         self.disabled = [
             point for point in gdb.breakpoints()
             if point.type == gdb.BP_CATCHPOINT and point.enabled and self.catches_all(point)]
@@ -172,6 +175,7 @@ class BisNoSignal:
             point.enabled = False
 
     def __exit__(self, *_):
+        BisNoSignal.moves -= 1
         for point in self.disabled:
             if point.is_valid():
                 point.enabled = True
@@ -338,10 +342,16 @@ def bis_reads_libraries():
     if there == "moved":
         gdb.execute("nosharedlibrary", to_string=True)
     gdb.execute("sharedlibrary", to_string=True)
-    if bis_hears_of_no_library():
-        # gdb makes its breakpoint in the dynamic linker anew, as at the begin of the session.
+    if bis_has_no_library() or bis_hears_of_no_library():
+        # gdb looks for the dynamic linker as at the begin of the session, and makes its breakpoint in there anew.
         gdb.execute("set sysroot " + gdb.parameter("sysroot"), to_string=True)
     return True
+
+
+def bis_has_no_library():
+    """gdb 13 forgets the dynamic linker with the others, and does not find it again before that has a list. The list of what there is has a
+    head and a line for each; there is one line where there is none."""
+    return len(gdb.execute("info sharedlibrary", to_string=True).splitlines()) < 2
 
 
 def bis_hears_of_no_library():
@@ -525,13 +535,22 @@ def bis_code(condition):
     return code.hex()
 
 
+def bis_command_line():
+    """The words that gdb was started with."""
+    with open("/proc/self/cmdline", "rb") as line:
+        return line.read().decode(errors="replace").split("\0")
+
+
 class BisWatchIf(gdb.Command):
     """Watch a value, and stop where it is changed and a condition holds.
 Usage: watch-if EXPR COND, or watch-if EXPR if COND
 EXPR without spaces in the first form. The condition is evaluated by the server, right after the value was changed:
 quick also where it hardly ever holds. With `watch EXPR if COND`, gdb evaluates it at each change."""
 
+    # For each watchpoint what the server knows it by, and its value.
     watched = {}
+    # With MI and DAP, it is gdb that tells why a stop is.
+    is_shown = not any(re.fullmatch("-i|--?i(nterpreter)?=.*|--?interpreter", word) for word in bis_command_line())
 
     def __init__(self):
         super().__init__("watch-if", gdb.COMMAND_BREAKPOINTS, gdb.COMPLETE_EXPRESSION)
@@ -555,13 +574,37 @@ quick also where it hardly ever holds. With `watch EXPR if COND`, gdb evaluates 
         except gdb.error:
             bis_ask("watch-unless " + where)
             raise
-        self.watched[max(point.number for point in gdb.breakpoints())] = where
+        point = max(gdb.breakpoints(), key=lambda point: point.number)
+        self.watched[point.number] = (where, value.type, int(value.address))
+        point.silent = self.is_shown
+
+    @classmethod
+    def stopped(cls, event):
+        """Shows a stop as gdb does, but without the old value: gdb has that of the last stop, and the server has passed over changes
+        since."""
+        points = event.breakpoints if cls.is_shown and isinstance(event, gdb.BreakpointEvent) else ()
+        for point in points:
+            if point.number in cls.watched and point.silent:
+                _, kind, address = cls.watched[point.number]
+                try:
+                    value = gdb.Value(address).cast(kind.unqualified().pointer()).dereference().format_string()
+                except gdb.error as error:
+                    value = "<%s>" % error
+                gdb.write("\nHardware watchpoint %d: %s\n\nNew value = %s\n" % (point.number, point.expression, value))
+        if not points or not all(point.silent and point.number in cls.watched for point in points):
+            return
+        if any(point.commands for point in points):
+            # A command of gdb's would have those begin here (see bis_monitor).
+            gdb.write(bis_where() + "\n")
+        else:
+            gdb.execute("frame")
+            gdb.execute("display")
 
     @classmethod
     def deleted(cls, point):
         where = cls.watched.pop(point.number, None)
         if where is not None and BisTarget.is_bis():
-            bis_ask("watch-unless " + where)
+            bis_ask("watch-unless " + where[0])
 
 
 def bis_catches(changed, deleted=None):
@@ -675,6 +718,8 @@ class BisSeen:
     is_told = True
     # The user's breakpoints are disabled meanwhile.
     is_searching = False
+    # What is to be done when a search is over.
+    searched = []
 
 
 def bis_stopped(event):
@@ -682,8 +727,11 @@ def bis_stopped(event):
         return
     bis_catches(None)
     if BisSeen.is_told:
-        # In a script, no prompt follows before the next command.
-        bis_catches_up()
+        # In a script, and for editors, no prompt comes before the next command.
+        refused = bis_catches_up()
+        if refused:
+            gdb.write("bis: what was to be written before the program went on was refused:\n" + refused, gdb.STDERR)
+        BisWatchIf.stopped(event)
     BisGone.look()
     BisWatched.look_again()
     bis_seen()
@@ -700,14 +748,13 @@ def bis_seen():
 
 
 def bis_catches_up():
-    """Makes gdb forget what has gone without its notice, and shows what gdb could not."""
+    """Makes gdb forget what has gone without its notice. What the server has refused, for people; gdb could not tell it."""
     state, _, refused = bis_monitor("prompt").partition("\n")
     if state == "gone":
         gdb.execute("maintenance flush dcache", to_string=True)
     elif state == "left":
         bis_reads_libraries()
-    if refused:
-        gdb.write(refused, gdb.STDERR)
+    return refused
 
 
 def bis_prompt():
@@ -715,7 +762,9 @@ def bis_prompt():
     thread = gdb.selected_thread()
     if thread is None or thread.is_running() or not BisTarget.is_bis():
         return
-    bis_catches_up()
+    refused = bis_catches_up()
+    if refused:
+        gdb.write(refused, gdb.STDERR)
     # A command that failed when it had moved the program told of no stop.
     bis_seen()
 

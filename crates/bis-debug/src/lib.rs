@@ -23,5 +23,11 @@ pub use steps::{Compared, Step, StepDifference, compare, steps};
 
 /// The text of gdb's own commands (when, seek, ...), for `gdb -x` and `bis gdbinit`.
 pub fn gdb_script() -> &'static str {
-    concat!(include_str!("gdb_script.gdb"), "\n", include_str!("gdb_queries.gdb"))
+    concat!(
+        include_str!("gdb_script.gdb"),
+        "\n",
+        include_str!("gdb_queries.gdb"),
+        "\n",
+        include_str!("gdb_dap.gdb")
+    )
 }

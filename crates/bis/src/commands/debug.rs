@@ -12,7 +12,10 @@ use std::{
     fs::{File, OpenOptions},
     io::{self, IsTerminal, Write},
     net::SocketAddr,
-    os::{fd::OwnedFd, unix::process::ExitStatusExt},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::process::ExitStatusExt,
+    },
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
     sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
@@ -39,6 +42,9 @@ use crate::{
 
 const LOOPBACK: &str = "127.0.0.1";
 const GDB: &str = "gdb";
+/// The interpreter of gdb that speaks the Debug Adapter Protocol, and the first version that has it.
+const DAP: &str = "dap";
+const DAP_SINCE: u32 = 14;
 /// How long a server may take to end when its debugger has ended.
 const SERVER_END: Duration = Duration::from_secs(2);
 /// A user who waits longer than this for a session to begin is told so.
@@ -64,6 +70,10 @@ pub(super) fn at_divergence(args: &Replay, trace: Trace, domain: DomainId) -> Re
 
 /// Starts the debugger that was asked for, or waits for one.
 fn with_debugger(args: &Replay, trace: Trace, mut options: Options) -> Result<u8> {
+    let debugger = args.debugger.clone().unwrap_or_else(|| GDB.into());
+    if is_adapter(args) && Kind::of(&debugger) == Kind::Gdb {
+        has_adapter(&debugger)?;
+    }
     let executable = executable(&trace, &mut options)?;
     let host = args.host.as_deref().unwrap_or(LOOPBACK);
     let port = args.port.unwrap_or(0);
@@ -73,7 +83,6 @@ fn with_debugger(args: &Replay, trace: Trace, mut options: Options) -> Result<u8
     }
     let server = listen(host, port)?;
     let script = Script::new(bis_debug::gdb_script())?;
-    let debugger = args.debugger.clone().unwrap_or_else(|| GDB.into());
     let words = Words::new(args, &server, &script, &executable, &options, trace.dir());
     let line = words.all(Kind::of(&debugger));
     if args.port.is_some() || args.host.is_some() {
@@ -81,6 +90,35 @@ fn with_debugger(args: &Replay, trace: Trace, mut options: Options) -> Result<u8
         return server.serve(&trace, &options, || {}).map(|()| 0).map_err(|error| failure(&error));
     }
     start(server, trace, options, &debugger, &line, Stdio::inherit())
+}
+
+/// Is the debugger an editor's adapter? Its standard output is the protocol's alone then.
+fn is_adapter(args: &Replay) -> bool {
+    args.interpreter.as_deref() == Some(OsStr::new(DAP))
+}
+
+/// gdb is a debug adapter from this version on; an older one that is asked for that says nothing which helps.
+fn has_adapter(debugger: &OsStr) -> Result<()> {
+    let Ok(output) = Command::new(debugger).arg("--version").stdin(Stdio::null()).output() else {
+        // Who starts it says why it cannot be started.
+        return Ok(());
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    match version(&text) {
+        Some(version) if version < DAP_SINCE => Err(Failure::usage(format!(
+            "the debugger {} is gdb {version}, which cannot be a debug adapter (-i=dap): gdb {DAP_SINCE} or newer can; \
+             name another one with -d",
+            debugger.to_string_lossy()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The first number of the version in what `gdb --version` shows: of the last word of its first line.
+fn version(shown: &str) -> Option<u32> {
+    let word = shown.lines().next()?.split_whitespace().last()?;
+    let digits = word.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(word.len());
+    word[..digits].parse().ok()
 }
 
 fn listen(host: &str, port: u16) -> Result<Server> {
@@ -217,7 +255,14 @@ pub(super) fn options(args: &Replay, listener: Option<Listener>) -> Result<Optio
         serve_files: args.serve_files,
         quiet: args.quiet,
         checkpoint_memory: args.checkpoint_memory,
-        echo_to: args.tty.as_ref().map(open).transpose()?,
+        echo_to: match &args.tty {
+            Some(path) => Some(open(path)?),
+            None if is_adapter(args) => {
+                let error = io::stderr().as_fd().try_clone_to_owned();
+                Some(error.map_err(|error| Failure::of("use the standard error", error))?.into())
+            }
+            None => None,
+        },
         listener,
         program: args.live_fd.map(guided::program).transpose()?,
     })
@@ -501,6 +546,20 @@ mod tests {
             words(&[], Kind::Lldb),
             "Launch lldb with\n  lldb '-o' 'gdb-remote 127.0.0.1:1234' '/bin/it'\\''s'"
         );
+    }
+
+    #[test]
+    fn the_version_of_gdb() {
+        for (shown, number) in [
+            ("GNU gdb (Debian 13.1-3) 13.1\nCopyright", Some(13)),
+            ("GNU gdb (GDB) Fedora Linux 14.1-1.fc39\n", Some(14)),
+            ("GNU gdb (Ubuntu 15.0.50.20240403-0ubuntu1) 15.0.50.20240403-git\n", Some(15)),
+            ("GNU gdb (GDB) 18\n", Some(18)),
+            ("something else\n", None),
+            ("", None),
+        ] {
+            assert_eq!(version(shown), number, "{shown}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
-    os::unix::fs::symlink,
+    os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
     sync::mpsc::{self, Receiver},
@@ -25,8 +25,10 @@ const LIMIT: Duration = Duration::from_secs(60);
 type Case = fn() -> Result<(), Failed>;
 
 pub fn trials() -> Vec<Trial> {
-    let trials: [(&str, &[&str], Case); 3] = [
+    let trials: [(&str, &[&str], Case); 5] = [
         ("an_editor_by_mi", &["gcc", "gdb"], an_editor_by_mi),
+        ("an_editor_by_dap", &["gcc", "gdb", "python3"], an_editor_by_dap),
+        ("an_old_gdb_is_no_adapter", &["gcc"], an_old_gdb_is_no_adapter),
         ("midas_by_its_command_lines", &["gcc", "gdb"], midas_by_its_command_lines),
         ("delve_replays_a_go_program", &["go", "dlv"], delve_replays_a_go_program),
     ];
@@ -36,6 +38,9 @@ pub fn trials() -> Vec<Trial> {
         let missing = missing.or_else(|| {
             (needs.contains(&"dlv") && !may_mount())
                 .then(|| format!("Delve reads {SETTING}, which needs unshare -m"))
+        });
+        let missing = missing.or_else(|| {
+            (name == "an_editor_by_dap" && !is_adapter()).then(|| "this gdb is older than 14".to_owned())
         });
         if let Some(why) = &missing {
             println!("ignored: {name}: {why}");
@@ -49,6 +54,13 @@ pub fn trials() -> Vec<Trial> {
 fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+/// Can the gdb that the trials have speak the Debug Adapter Protocol?
+fn is_adapter() -> bool {
+    let mut gdb = common::command("gdb", Path::new("/"));
+    gdb.args(["-nx", "-batch", "-ex", "python print(int(gdb.VERSION.split('.')[0]) >= 14)"]);
+    gdb.stdin(Stdio::null()).output().is_ok_and(|output| output.stdout.starts_with(b"True"))
 }
 
 /// A recording of a program of the transcripts.
@@ -229,6 +241,42 @@ fn midas_by_its_command_lines() -> Result<(), Failed> {
         gdb.ask("4-interpreter-exec console \"monitor when\"", &["Completed event: ", "4^done"])?;
         gdb.ask("5-exec-step --reverse", &["*stopped"])?;
         gdb.ask("6-gdb-exit", &["6^exit"])?;
+    }
+    folder.done();
+    Ok(())
+}
+
+/// VS Code, Neovim, Helix and others, as `tests/gdb/dap.py` is one.
+fn an_editor_by_dap() -> Result<(), Failed> {
+    let folder = Folder::new("clients")?;
+    let other = Folder::new("clients")?;
+    let (_, data) = record(&folder, &C, "data.c")?;
+    let (_, calls) = record(&other, &C, "calls.c")?;
+    let mut client = common::command("python3", folder.path());
+    client.arg(common::tree().join("tests/gdb/dap.py")).arg(common::bis()).args([&data, &calls]);
+    common::run(client, "dap.py", folder.path(), None, 5 * LIMIT)?;
+    other.done();
+    folder.done();
+    Ok(())
+}
+
+/// A gdb that knows no such interpreter would end with a usage message of its own.
+fn an_old_gdb_is_no_adapter() -> Result<(), Failed> {
+    let folder = Folder::new("clients")?;
+    let (_, trace) = record(&folder, &C, "data.c")?;
+    let gdb = folder.path().join("gdb-old");
+    fs::write(&gdb, "#!/bin/sh\necho 'GNU gdb (Debian 13.1-3) 13.1'\n[ \"$1\" = --version ]\n")?;
+    fs::set_permissions(&gdb, fs::Permissions::from_mode(0o755))?;
+    let mut replay = common::command(common::bis(), folder.path());
+    let output = replay.args(["replay", "-i=dap", "-d"]).arg(&gdb).arg(&trace).output()?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    let is_one_line = told.lines().count() == 1;
+    if output.status.success()
+        || !is_one_line
+        || !told.contains("gdb 14 or newer")
+        || !output.stdout.is_empty()
+    {
+        return Err(format!("{}: {told}", output.status).into());
     }
     folder.done();
     Ok(())
