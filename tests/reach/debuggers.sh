@@ -45,7 +45,7 @@ for suite in "$@"; do
   grep '\.\.\. FAILED$' "$log" || true
   # The same gdb as an editor's debug adapter.
   log=$dir/$suite.editor.log
-  BIS_TEST_PATH=$bin cargo test --quiet --release -p bis --test suite -- an_editor_by > "$log" 2>&1 || status=1
+  BIS_TEST_PATH=$bin cargo test --quiet --release -p bis --test suite -- an_editor_by_dap > "$log" 2>&1 || status=1
   echo "$suite, for editors: $(grep '^test result' "$log" || echo "see $log")"
 done
 exit $status
