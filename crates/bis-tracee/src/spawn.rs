@@ -375,7 +375,7 @@ pub fn spawn(spec: Spawn) -> Result<Stopped, SpawnError> {
 }
 
 /// Starts the program and returns it stopped at the exit of its execve: nothing of it has run yet. The
-/// calling thread is its supervisor, and but with [`Mode::Watch`] its kernel parent. The new process is the
+/// calling thread is its supervisor, and with [`Mode::Replay`] its kernel parent. The new process is the
 /// seat's runner before it runs at all: it may starve on its core before the exec.
 ///
 /// # Errors
@@ -387,11 +387,12 @@ pub fn spawn_in(spec: Spawn, seat: &Seat) -> Result<Stopped, SpawnError> {
     let pipes = Pipes { go_read, go_write, failed_read, failed_write };
     match spec.mode {
         Mode::Watch => fork_elsewhere(&Prepared::of(&spec, ends), |tid| executed(tid, pipes)),
-        Mode::Record => {
-            let tid = fork_child(&Prepared::of(&spec, ends))?;
+        // Not by this thread: the program may make children for its parent (CLONE_PARENT), and what these say
+        // to their own supervisors would come here.
+        Mode::Record => fork_elsewhere(&Prepared::of(&spec, ends), |tid| {
             seat.set_runner(tid);
             executed(tid, pipes)
-        }
+        }),
         Mode::Replay => {
             let lent = Lent::leak(spec, ends);
             // SAFETY: nobody touches it, and it is freed only behind the exec.
@@ -420,7 +421,8 @@ fn executed(tid: Tid, pipes: Pipes) -> Result<Stopped, SpawnError> {
     if let Err(error) = sys::seize(tid) {
         // It waits for a word that nobody will say.
         sys::kill(tid, Signal::KILL)?;
-        task::wait_for(tid)?;
+        // Where it is another thread's child, there is nothing to wait for.
+        let _ = task::wait_for(tid);
         return Err(error.into());
     }
     go_write.write_all(&[1]).map_err(SpawnError::Fork)?;

@@ -21,9 +21,11 @@
 #include "plan.h"
 
 // SOL_*, which the kernel's headers for programs do not have.
-enum { SOL_IP = 0, SOL_PACKET = 263, SOL_XDP = 283 };
+enum { SOL_IP = 0, SOL_IPV6 = 41, SOL_PACKET = 263, SOL_XDP = 283 };
 // The options of netfilter's tables at SOL_IP have numbers from this one on (linux/netfilter_ipv4/ip_tables.h).
 enum { TABLES_FIRST = 128, TABLES_LAST = 131 };
+// IPT_SO_SET_REPLACE, which is IP6T_SO_SET_REPLACE, too; and ARPT_SO_SET_REPLACE.
+enum { RULES_REPLACE = 64, ARP_REPLACE = 96 };
 
 static u64 is_fcntl_plain(u64 command) {
   switch (command) {
@@ -88,8 +90,13 @@ static u64 plan_prctl(struct plan *p) {
 // Options with pointers of their own, or that map memory.
 static u64 is_option_plain(const struct plan *p) {
   u64 level = (u32)p->args[1], name = (u32)p->args[2];
-  if (p->nr == __NR_setsockopt)
-    return level != SOL_XDP && !(level == SOL_PACKET && (name == PACKET_RX_RING || name == PACKET_TX_RING));
+  if (p->nr == __NR_setsockopt) {
+    // The counters of the rules that there were are written; tables of rules hold pointers.
+    u64 has_rules = level == SOL_IP && (name == ARP_REPLACE || (name >= TABLES_FIRST && name <= TABLES_LAST));
+    u64 replaces = (level == SOL_IP || level == SOL_IPV6) && name == RULES_REPLACE;
+    u64 has_ring = level == SOL_XDP || (level == SOL_PACKET && (name == PACKET_RX_RING || name == PACKET_TX_RING));
+    return !has_ring && !has_rules && !replaces;
+  }
   if (level == SOL_IP) return name < TABLES_FIRST || name > TABLES_LAST;
   return !(level == IPPROTO_TCP && name == TCP_ZEROCOPY_RECEIVE) && !(level == SOL_SOCKET && name == SO_GET_FILTER);
 }

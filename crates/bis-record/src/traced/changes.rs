@@ -9,6 +9,7 @@ use bis_tracee::{Status, siginfo::SigInfo};
 use super::{
     Held,
     books::{Change, Kind, Stop},
+    hold::shown_number,
 };
 use crate::{crew::Crew, domain::Domain, error::Result, events::Recorder, process::Process, task::InCall};
 
@@ -80,12 +81,12 @@ impl Recorder<'_> {
         if self.task(tid)?.call.is_some() {
             // One that is made again. It has ended in front of itself.
             let call = self.task(tid)?.call.take();
-            let entry = self.stopped(tid)?.regs()?;
+            let entry = self.stopped(tid)?.regs_at_call()?;
             if let Some(call) = call {
                 self.end_in_front(tid, call, &entry)?;
             }
         }
-        let entry = self.stopped(tid)?.regs()?;
+        let entry = self.stopped(tid)?.regs_at_call()?;
         let changed = self.changed(&entry, stop);
         let next = match stop.kind {
             // It goes on wherever its tracer wants.
@@ -96,8 +97,11 @@ impl Recorder<'_> {
             }
             _ => Registers { rip: entry.rip, ..changed },
         };
+        // Of a call that is made, the kernel has the result; of another one, its tracer.
+        let is_made = next.orig_rax.cast_signed() >= 0;
+        let next = if is_made { Registers { rax: entry.rax, ..next } } else { next };
         let outcome = self.changed_memory(tid, stop, writes)?;
-        if next.orig_rax.cast_signed() >= 0 {
+        if is_made {
             self.stopped(tid)?.set_regs(&next)?;
             // The place at whose entry its tracer has heard of it may have another stack pointer now.
             let here = (next.rip, next.rsp);
@@ -140,9 +144,12 @@ impl Process {
         if next.rip == own.rip {
             next.rip = before.rip;
         }
-        if let Kind::Exit { nr } = stop.kind
-            && next.orig_rax == nr
-        {
+        let number = match stop.kind {
+            Kind::Exit { nr } => Some(nr),
+            Kind::Entry { .. } => Some(before.orig_rax),
+            _ => None,
+        };
+        if number.is_some_and(|nr| next.orig_rax == shown_number(before, nr)) {
             next.orig_rax = before.orig_rax;
         }
         // It was shown the sign of a 32-bit result, which the task does not have.

@@ -52,6 +52,14 @@ fn as_of_kernel(info: SigInfo) -> SigInfo {
     if is_of_attach { SigInfo(siginfo(libc::SIGSTOP, libc::SI_KERNEL)) } else { info }
 }
 
+/// The number of a call as a tracer finds it in `orig_rax`. The kernel takes the lower half of what a 64-bit
+/// program has given; a negative one has its sign in the upper half, too, as programs give it.
+pub(super) fn shown_number(regs: &Registers, nr: u64) -> u64 {
+    #[expect(clippy::cast_possible_truncation, reason = "the kernel's own reading of the register")]
+    let low = nr as u32;
+    if regs.is_narrow() || nr & NARROW_TABLE != 0 { nr } else { i64::from(low.cast_signed()).cast_unsigned() }
+}
+
 impl Domain {
     /// The task stays where it is until its tracer lets it go on.
     pub(super) fn hold(&mut self, tid: Tid, held: Held, kind: Kind, status: i32, message: u64) -> Result<()> {
@@ -74,8 +82,11 @@ impl Domain {
         if let Some(call) = self.task(tid)?.call.as_ref() {
             regs = call.as_own(&regs);
         }
+        if let Kind::Entry { .. } = kind {
+            regs.orig_rax = shown_number(&regs, regs.orig_rax);
+        }
         if let Kind::Exit { nr } = kind {
-            regs.orig_rax = nr;
+            regs.orig_rax = shown_number(&regs, nr);
             if regs.is_narrow() {
                 // The kernel leaves the sign of a result, which only a 64-bit tracer sees.
                 regs.rax = regs.result_of(NARROW_TABLE).cast_unsigned();
@@ -108,7 +119,7 @@ impl Domain {
         self.drain(tid)?;
         if matches!(kind, Kind::Entry { .. }) && self.task(tid)?.call.is_none() {
             let has_company = self.tasks.len() > 1 || self.space.shared().iter().next().is_some();
-            let entry = self.stopped(tid)?.regs()?;
+            let entry = self.stopped(tid)?.regs_at_call()?;
             return if has_company {
                 self.recorder().say_set_back(tid, &entry, &entry, Outcome::default())
             } else {
