@@ -164,11 +164,20 @@ mod tests {
         let other = self::parked();
         let tid = other.tid();
         drop(other);
-        assert_eq!(task::wait_for(tid).unwrap(), Status::Killed(Signal::KILL));
+        await_end_of(tid);
         // Nor this one, because all is over. (It kills those of other threads, too: so this is one test.)
         let last = self::parked();
         kill_parked();
-        assert_eq!(task::wait_for(last.tid()).unwrap(), Status::Killed(Signal::KILL));
+        await_end_of(last.tid());
+    }
+
+    /// Nobody traces the task, and it is another thread's child.
+    fn await_end_of(tid: Tid) {
+        let begun = Instant::now();
+        while task::is_alive(tid) {
+            assert!(begun.elapsed() < Duration::from_secs(20), "the parked task {tid} is still there");
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Set in the process that is killed.
@@ -194,10 +203,6 @@ mod tests {
         assert!(task::is_alive(Tid(tid)));
         recorder.kill().unwrap();
         recorder.wait().unwrap();
-        let begun = Instant::now();
-        while task::is_alive(Tid(tid)) {
-            assert!(begun.elapsed() < Duration::from_secs(20), "the parked task {tid} is still there");
-            thread::sleep(Duration::from_millis(10));
-        }
+        await_end_of(Tid(tid));
     }
 }
