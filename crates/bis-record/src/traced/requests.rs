@@ -591,8 +591,9 @@ fn attach(session: &Session, tracer: Tid, target: Tid, request: i32, call: &Call
     if !is_seized {
         sys::tgkill(pid, target, Signal::STOP).map_err(|_| libc::ESRCH)?;
     }
-    // It has stopped with its process, and says so again, to its tracer.
-    if session.halted.has(target) {
+    // It has stopped with its process, and says so again, to its tracer. (One that was seized does so when it
+    // is interrupted.)
+    if !is_seized && session.halted.has(target) {
         session.traced.with_live(target, |it| it.is_asked = true);
         session.watch.call(domain);
     }
