@@ -8,8 +8,7 @@ use bis_trace::types::{Addr, Tid};
 
 use super::{
     Entry,
-    args::ExecArgs,
-    args::{CLONE_VFORK, clone_flags},
+    args::{CLONE_VFORK, ExecArgs, clone_flags},
     entry::{Exit, Touches},
 };
 use crate::{crew::Crew, domain::Domain, error::Result};

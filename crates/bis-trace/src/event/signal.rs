@@ -19,10 +19,20 @@ pub struct SignalEvent {
 
 impl SignalEvent {
     /// Is it none of the program's? The instruction faulted because its text was not to be executed yet, and
-    /// is executed again; or it only tells [what memory holds](SignalEvent::is_of_memory).
+    /// is executed again; or the program's own instruction is back where a step led into a trampoline; or it
+    /// only tells [what memory holds](SignalEvent::is_of_memory).
     pub fn is_of_text(&self) -> bool {
-        let is_of_text =
+        let is_unguarded =
             |outcome: &Outcome| outcome.regs.rip == self.before.rip && !outcome.effects.is_empty();
+        // A handler has a frame, which moves rsp.
+        let is_led_out = |outcome: &Outcome| {
+            let Registers { rip, .. } = outcome.regs;
+            self.signal == Signal::TRAP
+                && self.point == SignalPoint::Fault
+                && rip != self.before.rip
+                && outcome.regs == Registers { rip, ..self.before }
+        };
+        let is_of_text = |outcome: &Outcome| is_unguarded(outcome) || is_led_out(outcome);
         self.is_of_memory() || self.handler.as_ref().is_some_and(is_of_text)
     }
 
@@ -70,4 +80,31 @@ pub enum SignalPoint {
     /// At the end of the hook that has logged the last entry of the [`EventKind::Hooked`] before this event:
     /// `before.rip` is where the program goes on.
     AfterHook,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{event::Effect, types::Addr};
+
+    #[test]
+    fn what_gives_the_program_its_text_is_none_of_its_signals() {
+        let before = Registers { rip: 0x7000, rsp: 0x8000, rax: 5, ..Registers::default() };
+        let event = |signal, regs, effects| SignalEvent {
+            signal,
+            siginfo: vec![0; 128],
+            point: SignalPoint::Fault,
+            before,
+            handler: Some(Outcome { regs, effects, ..Outcome::default() }),
+        };
+        let led_out = Registers { rip: 0x1000, ..before };
+        assert!(event(Signal::TRAP, led_out, vec![]).is_of_text());
+        let allowed = Effect::Protect { addr: Addr(0x7000), len: 0x1000, prot: 5 };
+        assert!(event(Signal::SEGV, before, vec![allowed]).is_of_text());
+        // A handler, one without room for its frame, another signal, and the end.
+        assert!(!event(Signal::TRAP, Registers { rsp: 0x7c00, ..led_out }, vec![]).is_of_text());
+        assert!(!event(Signal::TRAP, before, vec![]).is_of_text());
+        assert!(!event(Signal::SEGV, led_out, vec![]).is_of_text());
+        assert!(!SignalEvent { handler: None, ..event(Signal::TRAP, led_out, vec![]) }.is_of_text());
+    }
 }

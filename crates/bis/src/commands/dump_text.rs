@@ -383,7 +383,7 @@ fn registers(
 fn what_follows(signal: &SignalEvent) -> String {
     match &signal.handler {
         Some(_) if signal.is_of_memory() => "memory holds what it is found to hold".into(),
-        Some(_) if signal.is_of_text() => "its text may be executed from here on".into(),
+        Some(_) if signal.is_of_text() => "its own text may be executed from here on".into(),
         // A frame moves rsp, also where the signal came at this very handler's first instruction.
         Some(outcome) if outcome.regs == signal.before => "no room for its frame on the stack".into(),
         Some(outcome) => format!("handler at {:#x}", outcome.regs.rip),

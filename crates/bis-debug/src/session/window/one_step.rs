@@ -39,7 +39,7 @@ fn is_behind(event: &Event) -> bool {
     let EventKind::Signal(signal) = &event.kind else { return false };
     match signal.point {
         SignalPoint::AfterHook => !signal.is_of_text(),
-        SignalPoint::Fault => signal.signal == Signal::TRAP,
+        SignalPoint::Fault => signal.signal == Signal::TRAP && !signal.is_of_text(),
         _ => false,
     }
 }

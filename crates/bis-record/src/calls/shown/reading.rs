@@ -316,7 +316,7 @@ impl Process {
                     state: self.state(tid, number, &text),
                     tracer: tracer.map_or(Tid(0), |tracer| self.session.inside(tid, tracer)),
                     seccomp: self.own_seccomp(number),
-                    cores: Some(self.own_cores(number)),
+                    cores: self.own_cores(number),
                 };
                 text::status(&text, &own, it, &weigh(number, &ours)?)
             }

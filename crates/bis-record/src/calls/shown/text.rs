@@ -380,8 +380,8 @@ pub struct OwnStatus<'a> {
     pub tracer: Tid,
     /// None: that is not known.
     pub seccomp: Option<OwnSeccomp>,
-    /// The cores that it may run on, a bit each, as far as the program knows; none: what the kernel says.
-    pub cores: Option<&'a [u8]>,
+    /// The cores that it may run on, a bit each, as far as the program knows.
+    pub cores: &'a [u8],
 }
 
 /// A mask of cores as the kernel writes it (`%*pb`): the same number of digits as in `like`.
@@ -399,7 +399,7 @@ fn mask(cores: &[u8], like: &str) -> String {
     text
 }
 
-/// The same as a list of ranges (`%*pbl`).
+/// Such a mask as a list of ranges (`%*pbl`).
 fn list(cores: &[u8]) -> String {
     let is_set = |core: usize| cores.get(core / 8).is_some_and(|byte| byte >> (core % 8) & 1 != 0);
     let ends = |core: &usize| is_set(*core) && !is_set(core + 1);
@@ -431,11 +431,11 @@ pub fn status(text: &[u8], recorder: &[u8], it: OwnStatus<'_>, ours: &Weight) ->
                     |own: u64| if is_mode { own.max(added.mode.into()) } else { own + added.filters as u64 };
                 own.map(|own| format!("{}:\t{}\n", String::from_utf8_lossy(name), value(own)))
             }
-            b"Cpus_allowed" => cores.and_then(|cores| {
-                let (_, like) = std::str::from_utf8(line).ok()?.split_once(':')?;
+            b"Cpus_allowed" => std::str::from_utf8(line).ok().and_then(|line| {
+                let (_, like) = line.split_once(':')?;
                 Some(format!("Cpus_allowed:\t{}\n", mask(cores, like.trim())))
             }),
-            b"Cpus_allowed_list" => cores.map(|cores| format!("Cpus_allowed_list:\t{}\n", list(cores))),
+            b"Cpus_allowed_list" => Some(format!("Cpus_allowed_list:\t{}\n", list(cores))),
             b"NoNewPrivs" => seccomp.map(|it| format!("NoNewPrivs:\t{}\n", u8::from(it.no_new_privs))),
             _ => of_status(name, ours).and_then(|less| {
                 let (name, kb) = amount(std::str::from_utf8(line).ok()?)?;
@@ -573,7 +573,7 @@ mod tests {
     fn a_status_has_no_tracer() {
         let text = b"Name:\tx\nState:\tt (tracing stop)\nTracerPid:\t77\nSeccomp:\t2\nSeccomp_filters:\t1\n";
         let own = b"Seccomp:\t0\nSeccomp_filters:\t0\n";
-        let it = OwnStatus { state: Some(State::Runs), tracer: Tid(0), seccomp: None, cores: None };
+        let it = OwnStatus { state: Some(State::Runs), tracer: Tid(0), seccomp: None, cores: &[] };
         let found = status(text, own, it, &Weight::default());
         assert_eq!(
             found,
@@ -594,7 +594,7 @@ mod tests {
     fn a_status_tells_of_the_programs_own_cores() {
         let told = |like: &str, cores: &[u8]| {
             let text = format!("Cpus_allowed:\t{like}\nCpus_allowed_list:\t1\nMems_allowed:\t1\n");
-            let it = OwnStatus { state: None, tracer: Tid(0), seccomp: None, cores: Some(cores) };
+            let it = OwnStatus { state: None, tracer: Tid(0), seccomp: None, cores };
             String::from_utf8(status(text.as_bytes(), b"", it, &Weight::default())).unwrap()
         };
         let said =
@@ -630,7 +630,7 @@ mod tests {
             "7 (a) b 1 2) R 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 4194304 293 18446744073709551615 1\n"
         );
         let text = b"VmSize:\t    5120 kB\nVmRSS:\t    1200 kB\nRssShmem:\t       4 kB\nThreads:\t1\n";
-        let as_it_is = OwnStatus { state: None, tracer: Tid(0), seccomp: None, cores: None };
+        let as_it_is = OwnStatus { state: None, tracer: Tid(0), seccomp: None, cores: &[] };
         assert_eq!(
             String::from_utf8(status(text, b"", as_it_is, &ours)).unwrap(),
             "VmSize:\t    4096 kB\nVmRSS:\t    1172 kB\nRssShmem:\t       0 kB\nThreads:\t1\n"
