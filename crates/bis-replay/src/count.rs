@@ -33,7 +33,7 @@ use crate::{
 
 impl Replica<'_> {
     /// Has the program text that counts by itself?
-    fn is_dense(&self) -> bool {
+    pub(crate) fn is_dense(&self) -> bool {
         self.world.ticks.kind() == TickKind::Software
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bis_rewrite::Predicate;
 use bis_trace::{
-    event::EventKind,
+    event::{EventKind, PausePlace},
     types::{Addr, Registers, TickKind},
 };
 use bis_tracee::{debug, ticks};
@@ -114,8 +114,13 @@ impl Replica<'_> {
         if self.is_moved(addr) || !self.may_count()? {
             return Ok(None);
         }
+        // Where the text counts, it stops the task by itself at the place of a pause.
+        let is_dense = self.is_dense();
+        let is_sought = |place| place == PausePlace::State || !is_dense;
         let sought = match self.next_event()?.map(|event| &event.kind) {
-            Some(EventKind::Pause(pause)) if ahead == Ahead::Event => Some(pause.regs.ip()),
+            Some(EventKind::Pause(pause)) if ahead == Ahead::Event && is_sought(pause.place) => {
+                Some(pause.regs.ip())
+            }
             _ => None,
         };
         let bits = self.tasks.values().find_map(|task| task.regs().ok()).map_or(64, |regs| regs.bits());
