@@ -3,9 +3,8 @@
 //! back in front of the jump, as it would for any place in there: it would never come further.
 //!
 //! So the program's own instructions are put back where it comes to such a jump, and it makes its step again.
-//! Their calls are traced from then on. `replay -a` finds the event that says so; a debugger's session misses
-//! it, and why is not known yet. In text that counts (a process with several threads), nothing of this is
-//! looked after, and a step over such a jump still never ends.
+//! Their calls are traced from then on. In text that counts (a process with several threads), nothing of this
+//! is looked after: a step over such a jump is many, or never ends.
 
 use bis_trace::{
     event::{EventKind, Outcome, SignalEvent, SignalPoint},

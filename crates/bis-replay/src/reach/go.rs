@@ -3,7 +3,7 @@
 
 use std::{ops::Range, time::Instant};
 
-use bis_trace::types::{Addr, Registers, Tid};
+use bis_trace::types::{Addr, Registers, TRAP_FLAG, Tid};
 use bis_tracee::{
     TraceeError,
     maps::{self, Mapping},
@@ -94,11 +94,13 @@ impl Replica<'_> {
     /// The task stands where it goes on from: past what the driver was told of there, and past code of ours.
     /// What is answered is the breakpoint that is to be lifted for its first instruction.
     fn leave_told(&self, task: &mut Task) -> Result<Option<Addr>, Halt> {
-        let mut rip = task.regs()?.ip();
-        let led = self.led_to(rip);
+        let regs = task.regs()?;
+        let mut rip = regs.ip();
+        // A program that single-steps itself traps behind our jump.
+        let led = if regs.eflags & TRAP_FLAG == 0 { self.led_to(rip) } else { rip };
         if led != rip {
             // To execute our jump is to go there.
-            task.set_regs(&Registers { rip: led.0, ..task.regs()? })?;
+            task.set_regs(&Registers { rip: led.0, ..regs })?;
             rip = led;
         }
         // It may have been interrupted in the copies of what has given way, in front of the instruction of

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bis_rewrite::Predicate;
 use bis_trace::{
     event::{EventKind, PausePlace},
-    types::{Addr, Registers, TickKind},
+    types::{Addr, Registers, TRAP_FLAG, TickKind},
 };
 use bis_tracee::{debug, ticks};
 
@@ -162,6 +162,10 @@ impl Replica<'_> {
         let Some(task) = self.tasks.get_mut(&tid).filter(|task| task.stopped.is_some()) else {
             return Ok(false);
         };
+        // A program that single-steps itself would trap in the middle of what counts.
+        if task.regs()?.eflags & TRAP_FLAG != 0 {
+            return Ok(false);
+        }
         if is_repeated {
             let is_counted = self.traps.counts_rounds(addr);
             let can_be = until.condition.is_none() && !is_counted && !task.regs()?.is_narrow();

@@ -88,7 +88,7 @@ impl Task {
             };
             let next = match (self.ask_source((status, info), memory, traps, run)?, status, info) {
                 (Some(next), ..) => next,
-                (None, Status::Seccomp, _) => self.at_call(memory, traps, run)?,
+                (None, Status::Seccomp, _) => self.at_call(begin, memory, traps, run)?,
                 (None, Status::Signal(signal), Some(info)) => {
                     self.at_signal((signal, info), begin, was_at_entry, memory, traps, run)?
                 }
@@ -162,7 +162,13 @@ impl Task {
     }
 
     /// It stands at the entry of a call.
-    fn at_call(&mut self, memory: &Memory, traps: &mut Traps, run: Run<'_>) -> Result<Next, TraceeError> {
+    fn at_call(
+        &mut self,
+        begin: &Begin<'_>,
+        memory: &Memory,
+        traps: &mut Traps,
+        run: Run<'_>,
+    ) -> Result<Next, TraceeError> {
         let stopped = self.stopped_mut()?;
         let mut regs = stopped.regs_at_call()?;
         let may_be_int80 = traps.int80_fails && regs.rcx != regs.rip;
@@ -171,7 +177,8 @@ impl Task {
             stopped.set_regs(&Registers { rax, orig_rax: u64::MAX, ..regs })?;
             return Ok(Next::On);
         }
-        if run.step && !regs.is_narrow() && regs.r11 & TRAP_FLAG != 0 {
+        let has_own = begin.regs.eflags & TRAP_FLAG != 0;
+        if run.step && !has_own && !regs.is_narrow() && regs.r11 & TRAP_FLAG != 0 {
             // The processor has put the flags there, with that of the step.
             regs.r11 &= !TRAP_FLAG;
             stopped.set_regs(&regs)?;
@@ -197,7 +204,7 @@ impl Task {
         let regs = self.regs()?;
         if info.is_debug_exception()
             && signal == Signal::TRAP
-            && let Some(next) = self.at_debug_exception(begin, was_at_entry, &regs, memory, run)?
+            && let Some(next) = self.at_debug_exception(begin, was_at_entry, (info, &regs), memory, run)?
         {
             return Ok(next);
         }
@@ -224,13 +231,17 @@ impl Task {
         &mut self,
         begin: &Begin<'_>,
         was_at_entry: bool,
-        regs: &Registers,
+        (info, regs): (SigInfo, &Registers),
         memory: &Memory,
         run: Run<'_>,
     ) -> Result<Option<Next>, TraceeError> {
         let triggered = self.registers.take_triggered(self.stopped()?)?;
         let is_done = run.step && !(was_at_entry && regs.rip == begin.regs.rip);
-        let stepped = Some(Found::Stepped).filter(|_| is_done && !triggered.any());
+        // The program single-steps itself: the trap is its own as well, and the next one comes behind the
+        // next instruction.
+        let is_own = begin.regs.eflags & TRAP_FLAG != 0 && !was_at_entry;
+        let stepped = if is_own { Found::Fault(info) } else { Found::Stepped };
+        let stepped = Some(stepped).filter(|_| is_done && !triggered.any());
         if let Some(found) = found_by(triggered, self.own_watches.len(), self.is_watched).or(stepped) {
             if run.step {
                 correct_pushed(memory, begin, regs)?;
