@@ -11,8 +11,8 @@ use crate::shared::{CALL, EIGHTS, Head, LEFT, MAP_AGAIN};
 pub use crate::shared::{
     AREA_BASE, CALLS, COPIED_BASE, COUNT_RCX, COUNTDOWN, CPUID_BASE, Change, FD_CLASS_BASE, FDS, FILES_BASE,
     FILES_BITS, FdClass, IN_XSAVEC, LOG_BASE, LOG_LEN, MAP_PLAIN, NR_RDPID, NR_RDRAND, NR_RDSEED, NR_RDTSC,
-    NR_RDTSCP, PLAIN_BASE, PLAIN_MAX, Piece, PieceKind, PlainRange, Row, SAFEPOINT, SCRATCH_BASE, Shape,
-    TABLE_BASE, file_bit, flag, state,
+    NR_RDTSCP, PLAIN_BASE, PLAIN_MAX, Piece, PieceKind, PlainRange, Row, SAFEPOINT, SCRATCH_BASE, TABLE_BASE,
+    file_bit, flag, state,
 };
 pub use table::table;
 

@@ -7,7 +7,7 @@ use std::{
     mem::{offset_of, size_of},
 };
 
-use bis_syscalls::own;
+use bis_syscalls::{HookShape, own};
 
 /// A number that both sides know by the same name.
 struct Constant {
@@ -349,45 +349,13 @@ layout! { PIECE;
     }
 }
 
-numbered! { SHAPES;
-    /// Calls whose memory depends on what is asked, or that can be tried without waiting.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-    pub enum Shape {
-        #[default]
-        Plain,
-        Fcntl,
-        Ioctl,
-        Futex,
-        Open,
-        Poll,
-        Epoll,
-        Select,
-        Vector,
-        Wait,
-        Message,
-        Receive,
-        Send,
-        Ppoll,
-        Sockopt,
-        Prctl,
-        Copy,
-        Messages,
-        Rlimit,
-        Refused,
-        /// Random bytes: many of them only where nobody waits.
-        Random,
-        /// It changes the address space (`memory.c`).
-        Memory,
-    }
-}
-
 layout! { ROW;
     /// A system call in the hooks' table. The default is one that is always traced.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct Row {
         /// Bits of [`flag`].
         pub flags: u16,
-        pub shape: Shape,
+        pub shape: HookShape,
         /// How many of `piece` there are.
         pub pieces: u8,
         /// The argument that holds the flags of an open, a message, a wait; or says which limit is meant.
@@ -534,7 +502,7 @@ fn structure(header: &mut String, name: &str, fields: &[Field], len: usize) {
         };
         let of = match of {
             "Piece" => "struct piece",
-            "PieceKind" | "Shape" => "u8",
+            "PieceKind" | "HookShape" => "u8",
             plain => plain,
         };
         let _ = writeln!(header, "  {of} {name}{many};");
@@ -544,6 +512,19 @@ fn structure(header: &mut String, name: &str, fields: &[Field], len: usize) {
         let place = format!("__builtin_offsetof(struct {name}, {field})");
         let _ = writeln!(header, "_Static_assert({place} == {offset}, \"{name}.{field}\");");
     }
+}
+
+/// The numbers of the shapes, and a list of those for which there is a function, with its name.
+fn shapes(header: &mut String) {
+    let all = HookShape::ALL.iter().map(|(name, shape)| (upper(name), *shape));
+    let mut list = String::from("#define SHAPES(X)");
+    for (name, shape) in all {
+        let _ = writeln!(header, "#define {name} {:#x}", shape as u8);
+        if shape != HookShape::Plain {
+            let _ = write!(list, " X({name}, shape_{})", name.to_lowercase());
+        }
+    }
+    let _ = writeln!(header, "{list}");
 }
 
 /// `shared.h`.
@@ -561,7 +542,7 @@ pub(crate) fn header() -> String {
     }
     define(&mut header, CLASSES, |name| format!("FD_{}", upper(name)));
     define(&mut header, KINDS, upper);
-    define(&mut header, SHAPES, upper);
+    shapes(&mut header);
     header.push_str("\n// For assembly.\n");
     let mut offset = 0;
     for (name, words, _) in WORDS {

@@ -6,55 +6,73 @@
 use crate::model::{Blocks, How, Kind, Row, Size};
 use crate::plan::Dir;
 
-/// Calls whose memory depends on what is asked, or that can be tried without waiting.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum HookShape {
-    #[default]
-    Plain,
-    /// Only commands with plain arguments.
-    Fcntl,
-    /// Only a few requests of terminals, pipes and sockets.
-    Ioctl,
-    /// Waking, and waiting where the word has changed already.
-    Futex,
-    /// The argument that holds the flags.
-    Open(u8),
-    /// The argument that holds the timeout in milliseconds is 2.
-    Poll,
-    /// The argument that points to the timeout is 2, and to a mask of signals 3.
-    Ppoll,
-    /// The argument that holds the timeout, or points to it (`epoll_pwait2`), is 3.
-    Epoll,
-    /// select and pselect6.
-    Select,
-    /// Reads into the vectors in argument 1.
-    Vector,
-    /// The argument that holds the flags of a message that is received, whose header is in argument 1; not
-    /// MSG_TRUNC or MSG_ERRQUEUE.
-    Message(u8),
-    /// The argument that holds the flags, for several messages, whose headers are in argument 1.
-    Messages(u8),
-    /// The argument that holds the flags, for one message without a header.
-    Receive(u8),
-    /// The argument that holds the flags of a message that is sent.
-    Send(u8),
-    /// The argument that holds the options; with WNOHANG, or where nobody else waits.
-    Wait(u8),
-    /// Only options without pointers of their own.
-    SockOpt,
-    /// The name of the task, and which capabilities there are.
-    Prctl,
-    /// What is written to is the descriptor in argument 2.
-    Copy,
-    /// The argument that says which limit is asked for: not that of the address space, of which the recorder
-    /// knows what the program has set; and prlimit64 only where argument 2 is null.
-    Rlimit(u8),
-    /// One that is refused as unknown (ENOSYS) whatever its arguments: the hook says so.
-    Refused,
-    /// Random bytes: many of them only where nobody waits for the task.
-    Random,
-    /// It changes the address space, in memory of which the recorder knows nothing.
-    Memory,
+macro_rules! shapes {
+    ($(#[$meta:meta])* pub enum $enum:ident { $($(#[$of:meta])* $name:ident,)* }) => {
+        $(#[$meta])*
+        pub enum $enum { $($(#[$of])* $name,)* }
+
+        impl $enum {
+            /// All of them by their names, each at its own number.
+            pub const ALL: &[(&str, $enum)] = &[$((stringify!($name), $enum::$name),)*];
+        }
+    };
+}
+
+shapes! {
+    /// What a hook has to find out when a call is made: calls whose memory depends on what is asked, or that
+    /// can be tried without waiting. For each but the first, the hooks have a function of that name
+    /// (`shapes.c`).
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    #[repr(u8)]
+    pub enum HookShape {
+        /// Nothing.
+        #[default]
+        Plain,
+        /// Only commands with plain arguments.
+        Fcntl,
+        /// Only a few requests of terminals, pipes and sockets.
+        Ioctl,
+        /// Waking, and waiting where the word has changed already.
+        Futex,
+        /// `flags` is the argument with the flags.
+        Open,
+        /// The argument that holds the timeout in milliseconds is 2.
+        Poll,
+        /// The argument that holds the timeout, or points to it (`epoll_pwait2`), is 3.
+        Epoll,
+        /// select and pselect6.
+        Select,
+        /// Reads into the vectors in argument 1.
+        Vector,
+        /// `flags` is the argument with the options; with WNOHANG, or where nobody else waits.
+        Wait,
+        /// `flags` is the argument with the flags of a message that is received, whose header is in argument
+        /// 1; not MSG_TRUNC or MSG_ERRQUEUE.
+        Message,
+        /// `flags` is the argument with the flags, for one message without a header.
+        Receive,
+        /// `flags` is the argument with the flags of a message that is sent.
+        Send,
+        /// The argument that points to the timeout is 2, and to a mask of signals 3.
+        Ppoll,
+        /// Only options without pointers of their own.
+        Sockopt,
+        /// The name of the task, and which capabilities there are.
+        Prctl,
+        /// What is written to is the descriptor in argument 2.
+        Copy,
+        /// `flags` is the argument with the flags, for several messages, whose headers are in argument 1.
+        Messages,
+        /// `flags` is the argument that says which limit is asked for: not that of the address space, of
+        /// which the recorder knows what the program has set; and prlimit64 only where argument 2 is null.
+        Rlimit,
+        /// One that is refused as unknown (ENOSYS) whatever its arguments: the hook says so.
+        Refused,
+        /// Random bytes: many of them only where nobody waits for the task.
+        Random,
+        /// It changes the address space, in memory of which the recorder knows nothing (`memory.c`).
+        Memory,
+    }
 }
 
 /// What the first argument, a descriptor, must be ready for, or the call would wait; or what else it may
@@ -94,6 +112,8 @@ pub struct HookPiece {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rule {
     pub shape: HookShape,
+    /// The argument that holds the flags, if the shape wants to know.
+    pub flags: u8,
     /// It waits unless its descriptor is ready.
     pub waits: Option<HookWait>,
     /// It writes to the descriptor in its first argument (or where the shape says), so it matters what that
@@ -113,7 +133,20 @@ impl Rule {
     pub(crate) const PLAIN: Rule = Rule::of(HookShape::Plain);
 
     pub(crate) const fn of(shape: HookShape) -> Rule {
-        Rule { shape, waits: None, writes: false, path: None, clears: None, makes: None, aligned: false }
+        Rule {
+            shape,
+            flags: 0,
+            waits: None,
+            writes: false,
+            path: None,
+            clears: None,
+            makes: None,
+            aligned: false,
+        }
+    }
+
+    pub(crate) const fn flags(self, arg: u8) -> Rule {
+        Rule { flags: arg, ..self }
     }
 
     pub(crate) const fn waits(self, waits: HookWait) -> Rule {

@@ -60,6 +60,9 @@ struct plan {
   u64 tried;   // a message: it was not asked to come back at once, and does
 };
 
+// The argument with the flags, where the shape wants to know.
+static inline u64 hooks_flags(const struct plan *p) { return p->args[p->row->flags_arg]; }
+
 // What of a call depends on what is asked (`shapes.c`). 0: it cannot be made here.
 u64 hooks_shape(struct plan *p);
 u64 hooks_has_much(u64 fd);

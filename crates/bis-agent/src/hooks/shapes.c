@@ -27,8 +27,8 @@ enum { TABLES_FIRST = 128, TABLES_LAST = 131 };
 // IPT_SO_SET_REPLACE, which is IP6T_SO_SET_REPLACE, too; and ARPT_SO_SET_REPLACE.
 enum { RULES_REPLACE = 64, ARP_REPLACE = 96 };
 
-static u64 is_fcntl_plain(u64 command) {
-  switch (command) {
+static u64 shape_fcntl(struct plan *p) {
+  switch ((u32)p->args[1]) {
   case F_DUPFD:
   case F_DUPFD_CLOEXEC:
   case F_GETFD:
@@ -50,7 +50,7 @@ static u64 plan_out(struct plan *p, u64 arg, u64 size) {
   return 1;
 }
 
-static u64 plan_ioctl(struct plan *p) {
+static u64 shape_ioctl(struct plan *p) {
   switch ((u32)p->args[1]) {
   case TCGETS:
     return plan_out(p, 2, sizeof(struct termios));
@@ -77,7 +77,7 @@ static u64 plan_ioctl(struct plan *p) {
 }
 
 // Not PR_SET_NAME: a debugger shows what threads are called, and learns it from the call's event.
-static u64 plan_prctl(struct plan *p) {
+static u64 shape_prctl(struct plan *p) {
   switch ((u32)p->args[0]) {
   case PR_CAPBSET_READ:
     return 1;
@@ -88,7 +88,7 @@ static u64 plan_prctl(struct plan *p) {
 }
 
 // Options with pointers of their own, or that map memory.
-static u64 is_option_plain(const struct plan *p) {
+static u64 shape_sockopt(struct plan *p) {
   u64 level = (u32)p->args[1], name = (u32)p->args[2];
   if (p->nr == __NR_setsockopt) {
     // The counters of the rules that there were are written; tables of rules hold pointers.
@@ -101,7 +101,8 @@ static u64 is_option_plain(const struct plan *p) {
   return !(level == IPPROTO_TCP && name == TCP_ZEROCOPY_RECEIVE) && !(level == SOL_SOCKET && name == SO_GET_FILTER);
 }
 
-static u64 plan_futex(const u64 *a) {
+static u64 shape_futex(struct plan *p) {
+  const u64 *a = p->args;
   u32 word;
   switch ((u32)a[1] & FUTEX_CMD_MASK) {
   case FUTEX_WAKE:
@@ -137,63 +138,93 @@ u64 hooks_has_much(u64 fd) {
   return is((stat->st_mode & S_IFMT) ^ S_IFREG) | below(COPY_MAX, (u64)stat->st_size);
 }
 
+static u64 shape_open(struct plan *p) {
+  u64 flags = hooks_flags(p);
+  // O_TRUNC changes a file that somebody may have mapped.
+  if (flags & O_TRUNC) p->refused = names_mapped(p, flags);
+  return 1;
+}
+
+// What is not waited for as a whole.
+static u64 plan_receive(struct plan *p) {
+  u64 flags = hooks_flags(p);
+  // A task that is looked after while it waits for all would get less, as a signal would have it.
+  p->refused = is(flags & MSG_WAITALL);
+  return !(flags & (MSG_TRUNC | MSG_ERRQUEUE));
+}
+
+static u64 shape_receive(struct plan *p) { return plan_receive(p); }
+
+static u64 shape_message(struct plan *p) { return plan_receive(p) && hooks_plan_message(p); }
+
+static u64 shape_messages(struct plan *p) { return plan_receive(p) && hooks_plan_messages(p); }
+
+static u64 shape_send(struct plan *p) {
+  (void)p;
+  return 1;
+}
+
+static u64 shape_copy(struct plan *p) {
+  // It would get less, too. A program that copies a file may ask for as much as there can be.
+  if (below(COPY_MAX, p->args[4])) p->refused = hooks_has_much(p->args[0]);
+  return 1;
+}
+
+static u64 shape_random(struct plan *p) {
+  // It would get less, too; up to 256 bytes come whole (random(7)).
+  p->refused = below(256, p->args[1]) & !is(S->alone);
+  return 1;
+}
+
+static u64 shape_rlimit(struct plan *p) {
+  // A new limit is the recorder's business, and so is what the program sees of its address space's.
+  return (u32)hooks_flags(p) != RLIMIT_AS && (p->nr != __NR_prlimit64 || p->args[2] == 0);
+}
+
+static u64 shape_vector(struct plan *p) {
+  p->pieces = 1;
+  return p->args[2] && hooks_plan_vectors(p, 0, p->args[1], p->args[2]);
+}
+
+static u64 shape_poll(struct plan *p) {
+  hooks_plan_ms(p, p->args[2]);
+  return 1;
+}
+
+static u64 shape_ppoll(struct plan *p) { return p->args[3] == 0 && hooks_plan_time(p, p->args[2]); }
+
+static u64 shape_epoll(struct plan *p) {
+  if (p->nr != __NR_epoll_pwait2) hooks_plan_ms(p, p->args[3]);
+  else if (!hooks_plan_time(p, p->args[3])) return 0;
+  return p->args[4] == 0 || p->nr == __NR_epoll_wait;
+}
+
+static u64 shape_select(struct plan *p) { return hooks_plan_select(p); }
+
+static u64 shape_wait(struct plan *p) {
+  // The recorder has tracees to tell of that the kernel does not know to be stopped.
+  p->refused = !(hooks_flags(p) & WNOHANG);
+  return 1;
+}
+
+// What makes such a call knows all about it (`hooks_make`, `memory.c`).
+static u64 shape_refused(struct plan *p) {
+  (void)p;
+  return 1;
+}
+
+static u64 shape_memory(struct plan *p) {
+  (void)p;
+  return 1;
+}
+
 u64 hooks_shape(struct plan *p) {
-  const struct row *row = p->row;
-  const u64 *a = p->args;
-  u64 flags = a[row->flags_arg];
-  switch (row->shape) {
-  case FCNTL:
-    return is_fcntl_plain((u32)a[1]);
-  case IOCTL:
-    return plan_ioctl(p);
-  case FUTEX:
-    return plan_futex(a);
-  case PRCTL:
-    return plan_prctl(p);
-  case SOCKOPT:
-    return is_option_plain(p);
-  case OPEN:
-    // O_TRUNC changes a file that somebody may have mapped.
-    if (flags & O_TRUNC) p->refused = names_mapped(p, flags);
-    return 1;
-  case RECEIVE:
-  case MESSAGE:
-    // A task that is looked after while it waits for all would get less, as a signal would have it.
-    p->refused = is(flags & MSG_WAITALL);
-    if (flags & (MSG_TRUNC | MSG_ERRQUEUE)) return 0;
-    return row->shape == RECEIVE || hooks_plan_message(p);
-  case COPY:
-    // It would get less, too. A program that copies a file may ask for as much as there can be.
-    if (below(COPY_MAX, a[4])) p->refused = hooks_has_much(a[0]);
-    return 1;
-  case MESSAGES:
-    p->refused = is(flags & MSG_WAITALL);
-    return !(flags & (MSG_TRUNC | MSG_ERRQUEUE)) && hooks_plan_messages(p);
-  case RANDOM:
-    // It would get less, too; up to 256 bytes come whole (random(7)).
-    p->refused = below(256, a[1]) & !is(S->alone);
-    return 1;
-  case RLIMIT:
-    // A new limit is the recorder's business, and so is what the program sees of its address space's.
-    return (u32)flags != RLIMIT_AS && (p->nr != __NR_prlimit64 || a[2] == 0);
-  case VECTOR:
-    p->pieces = 1;
-    return a[2] && hooks_plan_vectors(p, 0, a[1], a[2]);
-  case POLL:
-    hooks_plan_ms(p, a[2]);
-    return 1;
-  case PPOLL:
-    return a[3] == 0 && hooks_plan_time(p, a[2]);
-  case EPOLL:
-    if (p->nr != __NR_epoll_pwait2) hooks_plan_ms(p, a[3]);
-    else if (!hooks_plan_time(p, a[3])) return 0;
-    return a[4] == 0 || p->nr == __NR_epoll_wait;
-  case SELECT:
-    return hooks_plan_select(p);
-  case WAIT:
-    // The recorder has tracees to tell of that the kernel does not know to be stopped.
-    p->refused = !(flags & WNOHANG);
-    return 1;
+  switch (p->row->shape) {
+#define CASE(shape, function) \
+  case shape: \
+    return function(p);
+    SHAPES(CASE)
+#undef CASE
   }
   return 1;
 }

@@ -2,7 +2,7 @@
 
 use bis_syscalls::{HookMakes, HookPiece, HookShape, HookWait, Size, hook, rows};
 
-use super::{CALLS, Piece, PieceKind, Row, Shape, flag};
+use super::{CALLS, Piece, PieceKind, Row, flag};
 
 /// The piece as the hooks know it; none where they do not.
 fn piece(from: HookPiece) -> Option<Piece> {
@@ -25,30 +25,7 @@ fn piece(from: HookPiece) -> Option<Piece> {
 fn row(from: &bis_syscalls::Row) -> Option<Row> {
     let hook = hook(from)?;
     let mut row = Row { flags: flag::HOOKED, ..Row::default() };
-    (row.shape, row.flags_arg) = match hook.rule.shape {
-        HookShape::Plain => (Shape::Plain, 0),
-        HookShape::Fcntl => (Shape::Fcntl, 0),
-        HookShape::Ioctl => (Shape::Ioctl, 0),
-        HookShape::Futex => (Shape::Futex, 0),
-        HookShape::Poll => (Shape::Poll, 0),
-        HookShape::Ppoll => (Shape::Ppoll, 0),
-        HookShape::Epoll => (Shape::Epoll, 0),
-        HookShape::Select => (Shape::Select, 0),
-        HookShape::Vector => (Shape::Vector, 0),
-        HookShape::SockOpt => (Shape::Sockopt, 0),
-        HookShape::Prctl => (Shape::Prctl, 0),
-        HookShape::Copy => (Shape::Copy, 0),
-        HookShape::Refused => (Shape::Refused, 0),
-        HookShape::Random => (Shape::Random, 0),
-        HookShape::Memory => (Shape::Memory, 0),
-        HookShape::Messages(arg) => (Shape::Messages, arg),
-        HookShape::Rlimit(arg) => (Shape::Rlimit, arg),
-        HookShape::Open(arg) => (Shape::Open, arg),
-        HookShape::Wait(arg) => (Shape::Wait, arg),
-        HookShape::Receive(arg) => (Shape::Receive, arg),
-        HookShape::Message(arg) => (Shape::Message, arg),
-        HookShape::Send(arg) => (Shape::Send, arg),
-    };
+    (row.shape, row.flags_arg) = (hook.rule.shape, hook.rule.flags);
     row.flags |= match hook.rule.waits {
         None => 0,
         Some(HookWait::Input) => flag::WAITS_IN,
@@ -86,7 +63,7 @@ fn row(from: &bis_syscalls::Row) -> Option<Row> {
         piece.kind == PieceKind::OutFixed || (piece.kind, piece.size) == (PieceKind::OutRet, 1)
     };
     let plain =
-        row.flags & !(flag::HOOKED | flag::WAITS_IN | flag::ALIGNED) == 0 && row.shape == Shape::Plain;
+        row.flags & !(flag::HOOKED | flag::WAITS_IN | flag::ALIGNED) == 0 && row.shape == HookShape::Plain;
     if plain && row.pieces <= 1 && hook.pieces.iter().all(|_| by_length(&row.piece[0])) {
         row.flags |= flag::QUICK;
     }
@@ -118,7 +95,7 @@ mod tests {
         assert_eq!(read.piece[0], Piece { arg: 1, kind: PieceKind::OutRet, of: 2, size: 1 });
         let accept4 = table[288];
         assert_eq!((accept4.pieces, accept4.piece[0].kind), (2, PieceKind::OutDeref));
-        assert_eq!((table[9].flags, table[9].shape), (flag::HOOKED, Shape::Memory));
+        assert_eq!((table[9].flags, table[9].shape), (flag::HOOKED, HookShape::Memory));
         assert_eq!(table[25], Row::default());
         assert_eq!(table[CALLS - 1], Row::default());
     }

@@ -13,7 +13,7 @@ const ENTRIES: Size = Ret32(2, 1);
 pub(crate) static ROWS: &[Row] = &[
     call(0, "read", &[fd("fd"), out("buf", Ret(2, 1)), size("count")], ByFd).hooked(Rule::PLAIN.waits(HookWait::Input).aligned()),
     call(1, "write", &[fd("fd"), inp("buf"), size("count")], ByFd).by(Handler::Write).to(Target::fd(0)).hooked(Rule::PLAIN.writes().waits(HookWait::Output)),
-    call(2, "open", &[path("path"), named("flags", &OPEN_FLAGS), mode("mode")], May).by(Handler::Open).hooked(Rule::of(HookShape::Open(1)).path(0)),
+    call(2, "open", &[path("path"), named("flags", &OPEN_FLAGS), mode("mode")], May).by(Handler::Open).hooked(Rule::of(HookShape::Open).flags(1).path(0)),
     call(3, "close", &[fd("fd")], May).hooked(Rule::PLAIN.clears(0)),
     call(4, "stat", &[path("path"), out("buf", STAT)], Never),
     call(5, "fstat", &[fd("fd"), out("buf", STAT)], Never),
@@ -58,7 +58,7 @@ pub(crate) static ROWS: &[Row] = &[
     call(253, "inotify_init", &[], Never).hooked(Rule::PLAIN.makes(HookMakes::Harmless)),
     call(254, "inotify_add_watch", &[fd("fd"), path("path"), hex("mask")], Never),
     call(255, "inotify_rm_watch", &[fd("fd"), int("wd")], Never),
-    call(257, "openat", &[dirfd("dirfd"), path("path"), named("flags", &OPEN_FLAGS), mode("mode")], May).by(Handler::Open).hooked(Rule::of(HookShape::Open(2)).path(1)),
+    call(257, "openat", &[dirfd("dirfd"), path("path"), named("flags", &OPEN_FLAGS), mode("mode")], May).by(Handler::Open).hooked(Rule::of(HookShape::Open).flags(2).path(1)),
     call(258, "mkdirat", &[dirfd("dirfd"), path("path"), mode("mode")], Never),
     call(259, "mknodat", &[dirfd("dirfd"), path("path"), mode("mode"), hex("dev")], Never),
     call(260, "fchownat", &[dirfd("dirfd"), path("path"), int("uid"), int("gid"), named("flags", &AT_FLAGS)], Never),
