@@ -21,7 +21,7 @@ use crate::{
     error::{RecordError, Result},
     events::Recorder,
     seed::{Fresh, Seed},
-    task::{ForkChild, Handle, Task, parent_of},
+    task::{ForkChild, Handle, InCall, Task, parent_of},
 };
 
 impl Domain {
@@ -200,6 +200,7 @@ impl Domain {
             self.drain(runner)?;
         }
         self.write_entry(former)?;
+        let nr = self.task(former)?.call.as_ref().map_or(libc::SYS_execve.cast_unsigned(), InCall::own_nr);
         let traits = self.task(former)?.traits.clone().after_exec();
         let stand_in = self.task(former)?.stand_in;
         self.leave_image(former, pid, id)?;
@@ -207,7 +208,7 @@ impl Domain {
         let core = if self.tasks.is_empty() { self.core } else { self.session.cores.best(None) };
         let session = Arc::clone(&self.session);
         if session.traced.is_used() {
-            self.tell_exec(former, tid, id);
+            self.tell_exec(former, tid, nr, id);
         }
         let task = Task { traits, stand_in, own_name: session.own_name(pid), ..Task::new(stopped, pid) };
         let mut domain = match Domain::from_exec(&session, id, task, ppid, core) {

@@ -81,6 +81,19 @@ impl Replica<'_> {
                 return Err(self.missed(task, who, pause, wanted, &Place { found, regs }));
             }
         }
+        self.seek_count(task, who, (pause, wanted, hooked.as_ref()), slot, host, limit)
+    }
+
+    /// Lets the task run from a little before its place to that, by a breakpoint there.
+    fn seek_count(
+        &mut self,
+        task: &mut Task,
+        who: Who,
+        (pause, wanted, hooked): (&Pause, u64, Option<&Hooked>),
+        slot: &mut Option<Seek>,
+        host: &mut dyn Host,
+        limit: &Limit<'_>,
+    ) -> Result<Reach, Halt> {
         let seek = match slot.take() {
             Some(seek) => seek,
             None => {
@@ -98,9 +111,7 @@ impl Replica<'_> {
                     return Ok(Reach::Stopped(stop));
                 }
             };
-            if place.found != Found::Breakpoint
-                || self.is_counted_place(task, pause, wanted, hooked.as_ref())?
-            {
+            if place.found != Found::Breakpoint || self.is_counted_place(task, pause, wanted, hooked)? {
                 break place;
             }
         };

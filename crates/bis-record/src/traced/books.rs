@@ -59,6 +59,8 @@ pub enum Kind {
     Group,
     /// Something else that the tracer wants to hear of (PTRACE_EVENT_*).
     Event,
+    /// Such an event in the middle of a call: a birth, an exec.
+    Within { nr: u64 },
 }
 
 /// What is to be told of a tracee once what it does is done.
@@ -66,6 +68,8 @@ pub enum Kind {
 pub enum Due {
     /// The event of this number, and its message.
     Event(i32, u64),
+    /// One in the middle of the call of the second number.
+    Within(i32, u64, u64),
     /// The call of this number has come back.
     Exit(u64),
     /// One instruction was executed, or a program.

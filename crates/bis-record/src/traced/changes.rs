@@ -145,7 +145,7 @@ impl Process {
             next.rip = before.rip;
         }
         let number = match stop.kind {
-            Kind::Exit { nr } => Some(nr),
+            Kind::Exit { nr } | Kind::Within { nr } => Some(nr),
             Kind::Entry { .. } => Some(before.orig_rax),
             _ => None,
         };
@@ -155,6 +155,10 @@ impl Process {
         // It was shown the sign of a 32-bit result, which the task does not have.
         let low = |word: u64| word & u64::from(u32::MAX);
         if before.is_narrow() && low(next.rax) == low(before.rax) {
+            next.rax = before.rax;
+        }
+        if let Kind::Within { .. } = stop.kind {
+            // The kernel puts the call's result there.
             next.rax = before.rax;
         }
         let Registers { cs, ss, ds, es, fs, gs, .. } = *before;

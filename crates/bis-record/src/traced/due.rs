@@ -31,6 +31,9 @@ impl Domain {
                 let good = if it.wants(libc::PTRACE_O_TRACESYSGOOD) { SYSGOOD } else { 0 };
                 return Some(match due {
                     Due::Event(event, message) => (Kind::Event, status_of(libc::SIGTRAP, event), message),
+                    Due::Within(event, nr, message) => {
+                        (Kind::Within { nr }, status_of(libc::SIGTRAP, event), message)
+                    }
                     Due::Exit(_) if it.mode != Mode::Syscall => continue,
                     Due::Exit(nr) => (Kind::Exit { nr }, status_of(libc::SIGTRAP | good, 0), 2),
                     Due::Trap => (Kind::Signal, status_of(libc::SIGTRAP, 0), 0),
@@ -49,11 +52,11 @@ impl Domain {
     /// it holds.
     pub fn hold_at_vfork(&mut self, tid: Tid) -> Result<bool> {
         let due = self.session.traced.with_live(tid, |it| match it.due.pop_front() {
-            Some(Due::Event(event, message)) => Some((event, message)),
+            Some(Due::Within(event, nr, message)) => Some((event, nr, message)),
             _ => None,
         });
-        let Some((event, message)) = due.flatten() else { return Ok(false) };
-        self.hold(tid, Held::Vfork, Kind::Event, status_of(libc::SIGTRAP, event), message)?;
+        let Some((event, nr, message)) = due.flatten() else { return Ok(false) };
+        self.hold(tid, Held::Vfork, Kind::Within { nr }, status_of(libc::SIGTRAP, event), message)?;
         Ok(true)
     }
 }
@@ -66,7 +69,7 @@ impl Crew {
         self.session.traced.with_live(tid, |it| {
             if is_vfork && it.wants(libc::PTRACE_O_TRACEVFORKDONE) {
                 let child = call.made.map_or(0, |made| u64::from(made.0.cast_unsigned()));
-                it.due.push_back(Due::Event(EVENT_VFORK_DONE, child));
+                it.due.push_back(Due::Within(EVENT_VFORK_DONE, call.own_nr(), child));
             }
             if it.mode == Mode::Syscall && !it.is_exit_told {
                 it.due.push_back(Due::Exit(call.own_nr()));
@@ -113,7 +116,7 @@ impl Crew {
             let is_told = flags & CLONE_UNTRACED == 0 && it.wants(1 << event);
             if is_told {
                 let child = u64::from(name(it).0.cast_unsigned());
-                it.due.push_back(Due::Event(event, child));
+                it.due.push_back(Due::Within(event, nr, child));
             }
             (is_told || flags & CLONE_PTRACE != 0).then(|| {
                 let begun = if it.is_seized { Due::Event(EVENT_STOP, 0) } else { Due::Begun };
@@ -127,18 +130,21 @@ impl Crew {
         }
     }
 
-    /// A tracee has executed a program, and goes on in another domain.
-    pub fn tell_exec(&mut self, former: Tid, tid: Tid, domain: DomainId) {
+    /// A tracee has executed a program by the call of this number, and goes on in another domain.
+    pub fn tell_exec(&mut self, former: Tid, tid: Tid, nr: u64, domain: DomainId) {
         self.session.traced.execed(former, tid, domain);
-        let nr = libc::SYS_execve.cast_unsigned();
         self.session.traced.with_live(tid, |it| {
-            if it.wants(libc::PTRACE_O_TRACEEXEC) {
-                it.due.push_back(Due::Event(libc::PTRACE_EVENT_EXEC, u64::from(former.0.cast_unsigned())));
-            } else if !it.is_seized {
-                it.due.push_back(Due::Trap);
+            let is_told = it.wants(libc::PTRACE_O_TRACEEXEC);
+            if is_told {
+                let message = u64::from(former.0.cast_unsigned());
+                it.due.push_back(Due::Within(libc::PTRACE_EVENT_EXEC, nr, message));
             }
             if it.mode == Mode::Syscall {
                 it.due.push_back(Due::Exit(nr));
+            }
+            // It is a signal, which comes behind the call.
+            if !is_told && !it.is_seized {
+                it.due.push_back(Due::Trap);
             }
         });
     }

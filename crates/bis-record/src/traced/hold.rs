@@ -85,6 +85,10 @@ impl Domain {
         if let Kind::Entry { .. } = kind {
             regs.orig_rax = shown_number(&regs, regs.orig_rax);
         }
+        if let Kind::Within { nr } = kind {
+            regs.orig_rax = shown_number(&regs, nr);
+            regs.rax = i64::from(-libc::ENOSYS).cast_unsigned();
+        }
         if let Kind::Exit { nr } = kind {
             regs.orig_rax = shown_number(&regs, nr);
             if regs.is_narrow() {

@@ -15,6 +15,7 @@ use crate::{
     error::Halt,
     going::{Going, InVain, Search},
     host::Host,
+    learnt::How,
     repeated::Repeated,
     replica::{Ahead, Limit, Mismatch, Replica, Stop, Who},
     seek::Seek,
@@ -103,54 +104,95 @@ impl Replica<'_> {
         if self.traps.counts_in(&(place..place.saturating_add(1))) {
             self.end_counts_with(task)?;
         }
-        let (hooked, loose) = (hooked.as_ref(), how.loose);
-        let repeated = self.repeated_at(pause);
-        let differed = None;
         let mut wanted = Wanted {
             who,
             pause,
             recorded,
-            repeated,
-            hooked,
-            loose,
+            repeated: self.repeated_at(pause),
+            hooked: hooked.as_ref(),
+            loose: how.loose,
             skips,
             passed,
             stops,
             looked_at,
             in_vain,
-            differed,
+            differed: None,
         };
-        if slot.is_none() {
-            host.begin_pause(self.entry.domain, who.seq);
+        self.search_pause(task, &mut wanted, slot, how, host, limit)
+    }
+
+    /// Looks for the pause, or goes on with that.
+    fn search_pause(
+        &mut self,
+        task: &mut Task,
+        wanted: &mut Wanted<'_>,
+        slot: &mut Option<Seek>,
+        how: How,
+        host: &mut dyn Host,
+        limit: &Limit<'_>,
+    ) -> Result<Reach, Halt> {
+        let is_there = slot.is_none() && {
+            host.begin_pause(self.entry.domain, wanted.who.seq);
             *wanted.skips = how.skips;
-            let regs = task.regs()?;
-            if self.compare_place(task, &mut wanted, &regs)? {
-                host.end_pause(self.entry.domain);
-                return Ok(Reach::There);
+            self.stands_there(task, wanted)?
+        };
+        let seek = match is_there {
+            true => None,
+            false => {
+                let may_jump = !how.no_jump && self.may_jump(wanted);
+                self.begin_seek(task, wanted, slot.take(), may_jump)?
             }
-            *wanted.looked_at = Some(Box::new(regs));
-        }
-        // A source that steps needs a debug register, too.
-        let is_room = self.traps.watches().is_empty() || self.world.ticks.kind() != TickKind::Stepping;
-        // A jump would see a task in front of the first round alone.
-        let may_jump = !how.no_jump && is_room && repeated.is_none();
-        let Some(mut seek) = self.begin_seek(task, &mut wanted, slot.take(), may_jump)? else {
+        };
+        let Some(mut seek) = seek else {
             host.end_pause(self.entry.domain);
             return Ok(Reach::There);
         };
-        let reached = self.seek_pause(task, &mut wanted, &mut seek, host, limit)?;
+        let sought = self.seek_pause(task, wanted, &mut seek, host, limit)?;
         // Text is not protected any more for the sake of the search.
         self.traps.areas.forget_mappings();
-        match reached {
+        if matches!(sought, Sought::Found(_)) {
+            host.end_pause(self.entry.domain);
+        }
+        self.end_search(task, wanted, seek, sought, slot)
+    }
+
+    /// Is the task at the place before any search has begun?
+    fn stands_there(&self, task: &mut Task, wanted: &mut Wanted<'_>) -> Result<bool, Halt> {
+        let regs = task.regs()?;
+        let is_there = self.compare_place(task, wanted, &regs)?;
+        if !is_there {
+            *wanted.looked_at = Some(Box::new(regs));
+        }
+        Ok(is_there)
+    }
+
+    /// May a jump take the task to the code that looks for the place? Else a debug register stops it there.
+    fn may_jump(&self, wanted: &Wanted<'_>) -> bool {
+        // A source that steps needs a debug register, too.
+        let is_room = self.traps.watches().is_empty() || self.world.ticks.kind() != TickKind::Stepping;
+        // A jump would see a task in front of the first round alone.
+        is_room && wanted.repeated.is_none()
+    }
+
+    /// What a search has come to. Where it is to go on later, it is left in `slot`.
+    fn end_search(
+        &mut self,
+        task: &mut Task,
+        wanted: &Wanted<'_>,
+        mut seek: Seek,
+        sought: Sought,
+        slot: &mut Option<Seek>,
+    ) -> Result<Reach, Halt> {
+        let (who, pause) = (wanted.who, wanted.pause);
+        match sought {
             Sought::Found(place) => {
                 seek.end(task, &self.space.memory, &place, &mut self.traps)?;
-                host.end_pause(self.entry.domain);
                 Ok(Reach::There)
             }
             Sought::Missed(place) => {
                 seek.end(task, &self.space.memory, &place, &mut self.traps)?;
-                let differed = wanted.differed.map_or(String::new(), |what| format!(" (at last: {what})"));
-                let expected = expected_pause(pause, *wanted.passed) + &differed;
+                let differed = wanted.differed.as_ref().map(|what| format!(" (at last: {what})"));
+                let expected = expected_pause(pause, *wanted.passed) + &differed.unwrap_or_default();
                 Err(self.elsewhere(task, who, expected, &place, &pause.regs, Leave::OrigRax))
             }
             Sought::Stopped(stop) => {
