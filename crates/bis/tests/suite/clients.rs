@@ -159,6 +159,7 @@ impl Drop for Client {
 }
 
 /// What editors send: breakpoints, both directions, frames, variables, threads.
+/// (The end of the recording has a reason of its own from gdb 14 on only; all of them say something of history.)
 fn an_editor_by_mi() -> Result<(), Failed> {
     let folder = Folder::new("clients")?;
     let (_, trace) = record(&folder, &C, "basics.c")?;
@@ -192,8 +193,8 @@ fn an_editor_by_mi() -> Result<(), Failed> {
     editor.ask("14-exec-continue --reverse", &["reason=\"breakpoint-hit\""])?;
     editor.ask("15-var-update --all-values total", &["15^done"])?;
     editor.ask("16-break-delete 1", &["16^done"])?;
-    editor.ask("17-exec-continue --reverse", &["No more reverse-execution history", "*stopped"])?;
-    editor.ask("18-exec-continue", &["No more reverse-execution history", "*stopped"])?;
+    editor.ask("17-exec-continue --reverse", &[" history", "*stopped"])?;
+    editor.ask("18-exec-continue", &[" history", "*stopped"])?;
     editor.ask("19-data-evaluate-expression total", &["19^done,value=\"9\""])?;
     editor.ask("20-gdb-exit", &["20^exit"])?;
     folder.done();
