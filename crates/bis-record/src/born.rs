@@ -134,9 +134,10 @@ impl Domain {
         }
         let domain = self.session.new_domain_id();
         self.tell_of_birth(tid, child, domain, args)?;
+        let (traits, clear_tid) = (self.task(tid)?.traits.of_child(args.flags), Addr(args.cleared_word()));
         let call = self.call(tid)?;
         call.effects.push(Effect::Fork { domain, tid: child });
-        call.child = Some(ForkChild { stopped, domain, writes, clear_tid: Addr(args.cleared_word()) });
+        call.child = Some(ForkChild { stopped, domain, writes, clear_tid, traits });
         Ok(())
     }
 
@@ -152,7 +153,7 @@ impl Domain {
         let child = stopped.tid();
         let regs = Registers { orig_rax: u64::MAX, ..stopped.regs()? };
         let parent = self.task(tid)?;
-        let (parent_pid, traits) = (parent.pid, parent.traits.clone());
+        let (parent_pid, traits) = (parent.pid, parent.traits.of_child(args.flags));
         let pid = if is_thread { parent_pid } else { child };
         if pid == child {
             self.session.process_begins(pid);

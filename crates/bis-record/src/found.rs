@@ -106,7 +106,7 @@ fn traits_of(tid: Tid, has_rseq: bool) -> Traits {
         ..Wishes::default()
     };
     let nice = proc::Stat::of(tid).ok().and_then(|stat| stat.nice()).unwrap_or(0);
-    Traits { nice, wishes, reads_tsc: false }
+    Traits { nice, wishes, reads_tsc: false, segv: None }
 }
 
 /// The tasks of a process that was found, and where its heap ends.

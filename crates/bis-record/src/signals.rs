@@ -27,9 +27,11 @@ mod answers;
 pub mod asked;
 mod delivery;
 mod fatal;
+mod faults;
 mod first;
 mod frames;
 pub mod kept;
+pub mod segv;
 mod stash;
 mod waiting;
 
@@ -172,12 +174,13 @@ impl Domain {
                 self.learn_instruction(before.ip());
             }
             self.stopped(tid)?.set_regs(&after)?;
+            self.recorder().give_back_segv(tid)?;
             self.task(tid)?.standing.go_on();
             self.instruction_is_over(tid);
             return self.event(tid, EventKind::Instruction { insn, before, after });
         }
         if signal == Signal::SEGV && self.recorder().unguard(tid, info, &before)? {
-            return Ok(());
+            return self.recorder().give_back_segv(tid);
         }
         if self.step_out_of_trampoline(tid, info, &before)? {
             return Ok(());

@@ -32,7 +32,7 @@ use crate::{
     calls::{Held, left_out::StandIn},
     chaos::Hold,
     places::{rounds::Rounds, spin::Spin},
-    signals::kept::Stash,
+    signals::{kept::Stash, segv::SegvAction},
     slow::PageHashes,
     space::Place,
 };
@@ -54,6 +54,7 @@ pub struct ForkChild {
     pub domain: DomainId,
     pub writes: Vec<MemWrite>,
     pub clear_tid: Addr,
+    pub traits: Traits,
 }
 
 /// A system call between its entry and its event.
@@ -264,6 +265,8 @@ pub struct Traits {
     pub wishes: Wishes,
     /// `rdtsc` does not fault in it.
     pub reads_tsc: bool,
+    /// What its process does at SIGSEGV; none: by default, or that is not known.
+    pub segv: Option<SegvAction>,
 }
 
 impl Traits {
@@ -272,7 +275,16 @@ impl Traits {
         // A fresh image asks nothing of cpuid or of memory; whether it may read the counter is seen when it
         // is looked at.
         let wishes = Wishes { no_cpuid: false, reads_execute: false, has_rseq: false, ..self.wishes };
-        Traits { nice: self.nice, wishes, reads_tsc: false }
+        let segv = self.segv.and_then(SegvAction::without_handler);
+        Traits { nice: self.nice, wishes, reads_tsc: false, segv }
+    }
+
+    /// What a task has that this one makes by a clone with these flags.
+    pub fn of_child(&self, flags: u64) -> Traits {
+        const CLEAR_SIGHAND: u64 = 1 << 32;
+        let clears = flags & CLEAR_SIGHAND != 0;
+        let segv = if clears { self.segv.and_then(SegvAction::without_handler) } else { self.segv };
+        Traits { segv, ..self.clone() }
     }
 }
 
@@ -469,7 +481,7 @@ mod tests {
             held: Held::default(),
             has_rseq: true,
         };
-        let kept = Traits { nice: 5, wishes, reads_tsc: true }.after_exec();
+        let kept = Traits { nice: 5, wishes, reads_tsc: true, segv: None }.after_exec();
         assert_eq!((kept.nice, kept.reads_tsc), (5, false));
         let wishes = kept.wishes;
         assert!(wishes.no_tsc && wishes.no_new_privs && !wishes.no_cpuid && !wishes.reads_execute);

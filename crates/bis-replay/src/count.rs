@@ -14,7 +14,7 @@
 use bis_rewrite::STATUS_FLAGS;
 use bis_trace::{
     event::{EventKind, Pause, PausePlace},
-    types::{Registers, TickKind},
+    types::Registers,
 };
 use bis_tracee::place;
 
@@ -32,11 +32,6 @@ use crate::{
 };
 
 impl Replica<'_> {
-    /// Has the program text that counts by itself?
-    pub(crate) fn is_dense(&self) -> bool {
-        self.world.ticks.kind() == TickKind::Software
-    }
-
     /// Lets the task run to where it was paused, `wanted` counts behind its previous event.
     pub(crate) fn reach_count(
         &mut self,

@@ -70,6 +70,8 @@ shapes! {
         Refused,
         /// Random bytes: many of them only where nobody waits for the task.
         Random,
+        /// Not a new action for SIGSEGV, which the recorder wants to know.
+        Sigaction,
         /// It changes the address space, in memory of which the recorder knows nothing (`memory.c`).
         Memory,
     }

@@ -20,6 +20,8 @@
 #include "classes.h"
 #include "plan.h"
 
+// The kernel's header of signals wants a C library's size_t.
+enum { SIGSEGV = 11 };
 // SOL_*, which the kernel's headers for programs do not have.
 enum { SOL_IP = 0, SOL_IPV6 = 41, SOL_PACKET = 263, SOL_XDP = 283 };
 // The options of netfilter's tables at SOL_IP have numbers from this one on (linux/netfilter_ipv4/ip_tables.h).
@@ -204,6 +206,11 @@ static u64 shape_select(struct plan *p) { return hooks_plan_select(p); }
 static u64 shape_wait(struct plan *p) {
   // The recorder has tracees to tell of that the kernel does not know to be stopped.
   p->refused = !(hooks_flags(p) & WNOHANG);
+  return 1;
+}
+
+static u64 shape_sigaction(struct plan *p) {
+  p->refused = (u64)((u32)p->args[0] == SIGSEGV) & is(p->args[1]);
   return 1;
 }
 

@@ -89,7 +89,7 @@ pub struct Fork {
 impl Process {
     /// Hands the child of a fork to a supervisor of its own.
     pub fn send_off(&mut self, tid: Tid, child: ForkChild, at: EventSeq) -> Result<()> {
-        let ForkChild { stopped, domain: id, writes, clear_tid } = child;
+        let ForkChild { stopped, domain: id, writes, clear_tid, traits } = child;
         self.session.mail.join(stopped.tid(), id);
         let parked = match Parked::park(stopped) {
             Ok(parked) => parked,
@@ -97,7 +97,7 @@ impl Process {
             Err(error) => return Err(error.into()),
         };
         let parent = self.task(tid)?;
-        let (ppid, traits) = (parent.pid, parent.traits.clone());
+        let ppid = parent.pid;
         let is_other = |task: &&Task| self.session.options.checksum.is_some() && task.tid != tid;
         let others: Vec<Addr> = self.tasks.values().filter(is_other).filter_map(stack_pointer).collect();
         self.learn_heap();

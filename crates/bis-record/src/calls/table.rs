@@ -125,13 +125,14 @@ pub fn steps(handler: Handler) -> Steps {
         H::Ioctl => Steps { touches: Touches::Cloned, enter: |domain, tid, call| Ok(domain.enter_ioctl(tid, call)), leave: Domain::leave_ioctl, ..PLAIN },
 
         H::SigReturn => Steps { leave: |domain, it| domain.leave_sigreturn(it), returns_anything: true, ..PLAIN },
+        H::SigAction => Steps { leave: |domain, it| domain.learn_segv_action(it), ..PLAIN },
         H::RtSigqueueinfo | H::PidfdSendSignal => Steps { leave: |domain, it| { domain.leave_queue(it.args()[1], Addr(it.args()[2])); Ok(()) }, ..PLAIN },
         H::RtTgsigqueueinfo => Steps { leave: |domain, it| { domain.leave_queue(it.args()[2], Addr(it.args()[3])); Ok(()) }, ..PLAIN },
         H::Ptrace => Steps { enter: |domain, tid, call| domain.enter_ptrace(tid, call), ..PLAIN },
         H::Wait => Steps { enter: |domain, tid, call| domain.enter_wait(tid, call), failed: |domain, it| domain.fail_wait(it), ..PLAIN },
         // What is special about these is not done at their two ends: their signals come like others, and the
         // kernel restarts by itself.
-        H::SigAction | H::Kill | H::Tkill | H::Tgkill | H::RestartSyscall | H::ProcessVmReadv => PLAIN,
+        H::Kill | H::Tkill | H::Tgkill | H::RestartSyscall | H::ProcessVmReadv => PLAIN,
     }
 }
 

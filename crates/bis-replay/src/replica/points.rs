@@ -82,6 +82,11 @@ impl Replica<'_> {
         self.let_count(addr, Until { arrival: None, condition: Some(condition) }, ahead)
     }
 
+    /// Has the program text that counts by itself?
+    pub(crate) fn is_dense(&self) -> bool {
+        self.world.ticks.kind() == TickKind::Software
+    }
+
     /// Is the instruction not executed at its own address alone? Copies of moved instructions have counts
     /// beside them, or jumps of ours.
     fn is_moved(&self, addr: Addr) -> bool {

@@ -7,7 +7,7 @@ use crate::plan::{Slot, When, Written};
 
 #[rustfmt::skip]
 pub(crate) static ROWS: &[Row] = &[
-    call(13, "rt_sigaction", &[sig("signal"), inp("new"), out("old", Fixed(32)), size("set_size")], Never).by(Handler::SigAction).hooked(Rule::PLAIN),
+    call(13, "rt_sigaction", &[sig("signal"), inp("new"), out("old", Fixed(32)), size("set_size")], Never).by(Handler::SigAction).hooked(Rule::of(HookShape::Sigaction)),
     call(14, "rt_sigprocmask", &[named("how", &SIG_HOW), inp("new"), out("old", Fixed(8)), size("set_size")], Never).hooked(Rule::PLAIN),
     call(15, "rt_sigreturn", &[], Never).by(Handler::SigReturn),
     call(34, "pause", &[], May),

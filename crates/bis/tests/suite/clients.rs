@@ -159,7 +159,8 @@ impl Drop for Client {
 }
 
 /// What editors send: breakpoints, both directions, frames, variables, threads.
-/// (The end of the recording has a reason of its own from gdb 14 on only; all of them say something of history.)
+/// (The end of the recording has a reason of its own from gdb 14 on only; all of them say something of
+/// history.)
 fn an_editor_by_mi() -> Result<(), Failed> {
     let folder = Folder::new("clients")?;
     let (_, trace) = record(&folder, &C, "basics.c")?;
