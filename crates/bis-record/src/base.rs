@@ -31,7 +31,7 @@ use crate::{
     error::{RecordError, Result},
     session::Session,
     space::content,
-    space::{AddressSpace, open_mapped, stack_floor, stack_limit},
+    space::{AddressSpace, open_mapped, stack_floor, stack_limit_or_most},
     task::{Task, parent_of},
 };
 
@@ -214,7 +214,7 @@ fn image_of<'a>(session: &Session, tid: Tid, memory: &Memory, mappings: &'a [Map
                 );
             }
         } else if mapping.name == b"[stack]" {
-            let floor = stack_floor(mappings, mapping, stack_limit(tid));
+            let floor = stack_floor(mappings, mapping, stack_limit_or_most(tid));
             effects.push(Effect::Map {
                 addr: floor,
                 len: mapping.end - floor,

@@ -44,7 +44,7 @@ use crate::{
     events::Recorder,
     process::Process,
     session::Session,
-    space::{AddressSpace, content_within, open_mapped, stack_floor, stack_limit},
+    space::{AddressSpace, content_within, open_mapped, stack_floor, stack_limit_or_most},
     task::{Task, Traits, Wishes, parent_of},
 };
 
@@ -263,7 +263,7 @@ impl Domain {
         let mappings = maps::read(pid)?;
         let mut outcome = Outcome::default();
         if let Some(stack) = mappings.iter().find(|mapping| mapping.name == b"[stack]") {
-            let floor = stack_floor(&mappings, stack, stack_limit(pid));
+            let floor = stack_floor(&mappings, stack, stack_limit_or_most(pid));
             let (len, prot) = (stack.end - floor, stack.prot);
             outcome.effects.push(Effect::Map { addr: floor, len, prot, backing: Backing::Stack });
         }

@@ -52,5 +52,5 @@ pub mod xlayout;
 pub mod xsave;
 
 pub use error::{Result, TraceeError};
-pub use memory::{Memory, Usable};
+pub use memory::{Glance, Memory, Usable};
 pub use task::{Resume, Running, Status, Stopped};

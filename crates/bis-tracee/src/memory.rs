@@ -30,6 +30,28 @@ pub struct Memory {
     maps: OnceLock<Option<File>>,
 }
 
+/// A task's memory as it is looked at wherever some number of the program's may point: a read through
+/// `/proc/PID/mem` below the end of a stack makes that grow, up to the reader's own limit instead of the
+/// program's (`__access_remote_vm` in the kernel's `mm/memory.c`). A copy between processes
+/// (process_vm_readv(2)) does not, and reads what the program itself could.
+#[derive(Clone, Copy, Debug)]
+pub struct Glance(Tid);
+
+impl Glance {
+    /// The task has no other address space for as long as this is used.
+    pub fn of(tid: Tid) -> Glance {
+        Glance(tid)
+    }
+
+    /// As much of `len` bytes from `addr` as can be read without a gap.
+    pub fn read_upto(self, addr: Addr, len: usize) -> Vec<u8> {
+        let mut buf = vec![0; len];
+        let done = sys::read_memory(self.0, addr, &mut buf).unwrap_or(0);
+        buf.truncate(done);
+        buf
+    }
+}
+
 /// How much of a range the program may use, by what it has mapped there, bytes from its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Usable {

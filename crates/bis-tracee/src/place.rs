@@ -13,7 +13,7 @@ use bis_trace::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::{error::Result, maps::Mapping, memory::Memory, remote::Remote, sys, task::Stopped, xsave};
+use crate::{error::Result, maps::Mapping, memory::Glance, remote::Remote, sys, task::Stopped, xsave};
 
 const WORD: usize = 8;
 
@@ -28,9 +28,9 @@ pub fn is_left(piece: &MemWrite, sp: Addr) -> bool {
 }
 
 /// The sums of what these ranges (address, length) hold now; what cannot be read is left out.
-pub fn look(memory: &Memory, ranges: &[(Addr, u64)]) -> Vec<RangeSum> {
+pub fn look(glance: Glance, ranges: &[(Addr, u64)]) -> Vec<RangeSum> {
     let sum = |&(addr, len): &(Addr, u64)| {
-        let data = memory.read_upto(addr, usize::try_from(len).unwrap_or(0));
+        let data = glance.read_upto(addr, usize::try_from(len).unwrap_or(0));
         let len = data.len() as u64;
         (len > 0).then(|| RangeSum { addr, len, sum: xxh3_64(&data), is_stack: false })
     };
@@ -58,9 +58,9 @@ pub fn first_other(read: impl Fn(Addr, usize) -> Vec<u8>, seen: &[RangeSum]) -> 
 
 /// What of these ranges (address, length) can be read, where it is at least eight bytes: less cannot be a
 /// condition.
-pub fn read(memory: &Memory, ranges: &[(Addr, u64)]) -> Vec<MemWrite> {
+pub fn read(glance: Glance, ranges: &[(Addr, u64)]) -> Vec<MemWrite> {
     let read = |&(addr, len): &(Addr, u64)| {
-        let data = memory.read_upto(addr, usize::try_from(len).unwrap_or(0));
+        let data = glance.read_upto(addr, usize::try_from(len).unwrap_or(0));
         (data.len() >= WORD).then_some(MemWrite { addr, data })
     };
     ranges.iter().filter_map(read).collect()

@@ -95,6 +95,8 @@ pub struct Remote<'a> {
     way: Way,
     /// The task executes something of ours.
     running: Option<Running>,
+    /// Where it begins with that, as long as nothing has faulted there.
+    begins_at: Option<Addr>,
 }
 
 impl<'a> Remote<'a> {
@@ -115,6 +117,7 @@ impl<'a> Remote<'a> {
             is_in_call: false,
             way: Way::Single,
             running: None,
+            begins_at: None,
         })
     }
 
@@ -239,6 +242,7 @@ impl<'a> Remote<'a> {
     pub fn begin(&mut self, regs: &Registers) -> Result<()> {
         let mut stopped = self.take_stopped();
         stopped.set_regs(regs)?;
+        self.begins_at = Some(regs.ip());
         self.running = Some(stopped.resume(Resume::Cont, None)?);
         Ok(())
     }
@@ -256,6 +260,10 @@ impl<'a> Remote<'a> {
                 Status::Seccomp => {}
                 Status::Signal(signal) => {
                     let (info, regs) = (SigInfo(stopped.siginfo()?), stopped.regs()?);
+                    if self.is_of_program(info, &regs) {
+                        running = stopped.resume(Resume::Cont, None)?;
+                        continue;
+                    }
                     if info.is_fault() {
                         let is_end = info.is_breakpoint() && regs.ip() == end + 1;
                         // A caller that looks at the task sees the program's registers once the guard is
@@ -285,6 +293,7 @@ impl<'a> Remote<'a> {
             true => Registers { rip: ROW_SYSCALL_END, orig_rax: regs.rax, ..regs },
             false => regs,
         })?;
+        self.begins_at = Some(Addr(ROW_SYSCALL)).filter(|_| !is_entered);
         loop {
             let status;
             (stopped, status) = self.next_stop(stopped)?;
@@ -296,6 +305,7 @@ impl<'a> Remote<'a> {
                     self.put_stopped(stopped);
                     return Ok(result);
                 }
+                Status::Signal(_) if self.is_of_program(SigInfo(stopped.siginfo()?), &stopped.regs()?) => {}
                 other => {
                     let may_interrupt =
                         matches!(other, Status::Signal(_) | Status::GroupStop(_) | Status::Trap);
@@ -306,6 +316,16 @@ impl<'a> Remote<'a> {
                 }
             }
         }
+    }
+
+    /// Is this the fault of an instruction of the program? Where a task is asked to stop as that faults, it
+    /// says first that it has stopped, and gets the signal as soon as it goes on, wherever that is. The
+    /// program's instruction is executed again behind the call, and faults again. (Ours may fault where they
+    /// begin, too: those do so twice.)
+    fn is_of_program(&mut self, info: SigInfo, regs: &Registers) -> bool {
+        info.is_fault()
+            && info.signal() != Signal::TRAP
+            && self.begins_at.take_if(|at| *at == regs.ip()).is_some()
     }
 
     fn take_stopped(&mut self) -> Stopped {

@@ -100,6 +100,8 @@ impl Process {
             }
             // As the kernel says it, where it is not ours (2: a set-user-id program).
             libc::PR_GET_DUMPABLE if !self.space.is_dumpable() => Ok(Entry::Done(0)),
+            // It says how large a structure is, to everybody.
+            libc::PR_SET_MM if call.i32(1) == libc::PR_SET_MM_MAP_SIZE => Ok(Entry::Make),
             libc::PR_SET_MM => Ok(failed(libc::EPERM)),
             _ => Ok(self.enter_prctl_seccomp(tid, call)?.unwrap_or(Entry::Make)),
         }
@@ -110,6 +112,8 @@ impl Process {
         const ARCH_SET_CPUID: u64 = 0x1012;
         /// Permission for AMX state, which cpuid hides.
         const ARCH_REQ_XCOMP_PERM: u64 = 0x1023;
+        /// How many states the kernel knows (XFEATURE_MAX).
+        const XFEATURES: u64 = 20;
         /// Shadow stacks: 0x5001 to 0x5005.
         const ARCH_SHSTK: std::ops::RangeInclusive<u64> = 0x5001..=0x5005;
         Ok(match call.args[0] {
@@ -124,6 +128,7 @@ impl Process {
                 }
                 Entry::Done(0)
             }
+            ARCH_REQ_XCOMP_PERM if call.args[1] < XFEATURES => failed(libc::EOPNOTSUPP),
             ARCH_REQ_XCOMP_PERM => failed(libc::EINVAL),
             op if ARCH_SHSTK.contains(&op) => failed(libc::EINVAL),
             _ => Entry::Make,

@@ -9,6 +9,7 @@ use crate::{error::Result, events::Recorder, process::Process, task::InCall};
 impl Recorder<'_> {
     /// As [`Process::take_mail`], at the exit of a call: what is much has events of its own.
     pub fn take_mail_of_call(&mut self, tid: Tid, call: &mut InCall, outcome: &mut Outcome) -> Result<()> {
+        self.follow_stack_limit(call, outcome);
         let shown = self.take_letters(outcome)?;
         self.show_in_pieces(tid, call, shown, outcome)
     }

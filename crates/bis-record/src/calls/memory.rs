@@ -12,7 +12,7 @@ use std::{
     sync::Arc,
 };
 
-use bis_syscalls::Call;
+use bis_syscalls::{Call, may_block};
 use bis_trace::{
     event::{Backing, Effect, MemWrite, OUTSIDE, Outcome},
     shared::{Move, SharedRange},
@@ -20,7 +20,7 @@ use bis_trace::{
 };
 use bis_tracee::{maps, proc};
 
-use super::{args::int, compilers::is_archive, outside::is_for_writing};
+use super::{compilers::is_archive, outside::is_for_writing};
 use crate::{
     calls::{Entry, Exit, Look},
     crew::Crew,
@@ -32,7 +32,7 @@ use crate::{
     session::Session,
     space::{
         AddressSpace, HeapChange, Key, View, content_within, key_of_mapping, open_mapped, stack_floor,
-        stack_limit,
+        stack_limit, stack_limit_or_most,
     },
     task::InCall,
 };
@@ -134,7 +134,7 @@ impl AddressSpace {
         }
         let mappings = maps::read(tid).unwrap_or_default();
         let Some(stack) = mappings.iter().find(|m| m.end == room.end) else { return };
-        let floor = stack_floor(&mappings, stack, stack_limit(tid)).max(room.start);
+        let floor = stack_floor(&mappings, stack, stack_limit_or_most(tid)).max(room.start);
         if floor < range.end && range.start < stack.start {
             let len = stack.start - floor;
             outcome.effects.push(Effect::Map { addr: floor, len, prot: stack.prot, backing: Backing::Stack });
@@ -148,31 +148,29 @@ impl AddressSpace {
         let Some(mapping) = mappings.iter().find(|m| m.start <= addr && addr < m.end) else {
             return Ok(());
         };
-        let floor = stack_floor(&mappings, mapping, stack_limit(tid));
+        let floor = stack_floor(&mappings, mapping, stack_limit_or_most(tid));
         let (end, len) = (mapping.end, mapping.end - floor);
         outcome.effects.push(Effect::Map { addr: floor, len, prot, backing: Backing::Stack });
         self.add_growing(floor..end);
         Ok(())
     }
 
-    /// The main thread's stack has a new limit: in replay, where all that it may grow to is mapped from the
-    /// start, it must end where it now would. What it has grown to already stays.
-    fn limit_stack(&mut self, tid: Tid, outcome: &mut Outcome) {
+    /// Stacks have a new limit: in replay, where all that they may grow to is mapped from the start, they
+    /// must end where they now would. What they have grown to already stays.
+    fn limit_stacks(&mut self, tid: Tid, limit: u64, outcome: &mut Outcome) {
         let mappings = maps::read(tid).unwrap_or_default();
-        let Some(stack) = mappings.iter().find(|m| m.end == self.stack().end) else { return };
-        let floor = stack_floor(&mappings, stack, stack_limit(tid));
-        let (old, prot) = (self.stack().start, stack.prot);
-        if floor > old {
-            outcome.effects.push(Effect::Unmap { addr: old, len: floor - old });
-        } else if floor < old {
-            outcome.effects.push(Effect::Map {
-                addr: floor,
-                len: old - floor,
-                prot,
-                backing: Backing::Stack,
-            });
+        for room in self.rooms_of_stacks_mut() {
+            let Some(stack) = mappings.iter().find(|m| m.end == room.end) else { continue };
+            let floor = stack_floor(&mappings, stack, limit);
+            let (old, prot) = (room.start, stack.prot);
+            if floor > old {
+                outcome.effects.push(Effect::Unmap { addr: old, len: floor - old });
+            } else if floor < old {
+                let len = old - floor;
+                outcome.effects.push(Effect::Map { addr: floor, len, prot, backing: Backing::Stack });
+            }
+            room.start = floor;
         }
-        self.set_stack_floor(floor);
     }
 
     /// What an mprotect with PROT_GROWSDOWN has protected: from where the mapping begins that `addr` lies in.
@@ -561,26 +559,25 @@ impl Process {
         }
         Ok(Entry::Make)
     }
+}
 
-    /// setrlimit has succeeded, or not.
-    pub(super) fn learn_limit(&mut self, it: &mut Exit<'_>) -> Result<()> {
-        if it.result == 0 && int(it.args()[0]) == libc::RLIMIT_STACK.cast_signed() {
-            self.space.limit_stack(it.tid, it.outcome);
+impl Process {
+    /// Behind a call: has the process that this memory belongs to another limit for its stacks? A child that
+    /// only shares the memory has a limit of its own. It may be set by anybody, also from outside of the
+    /// recording: it is looked at where the call sets limits, and where others have had the time to.
+    pub(super) fn follow_stack_limit(&mut self, call: &InCall, outcome: &mut Outcome) {
+        let sets_limits = matches!(call.nr.cast_signed(), libc::SYS_setrlimit | libc::SYS_prlimit64);
+        let known = self.space.stack_limit();
+        let may_wait = || may_block(&Call { nr: call.nr, args: call.entry.args() });
+        if !(sets_limits || known.is_none() || may_wait()) {
+            return;
         }
-        Ok(())
-    }
-
-    /// prlimit64 has succeeded, or not. It may concern another process, and may only ask.
-    pub(super) fn learn_limit_of(&mut self, it: &mut Exit<'_>) -> Result<()> {
-        let [number, limit, new, ..] = it.args();
-        if it.result != 0 || int(limit) != libc::RLIMIT_STACK.cast_signed() || new == 0 {
-            return Ok(());
+        let owner = self.first_tid;
+        let Some(limit) = stack_limit(owner) else { return };
+        self.space.set_stack_limit(limit);
+        if known.is_some_and(|known| known != limit) {
+            self.space.limit_stacks(owner, limit, outcome);
         }
-        let pid = self.task(it.tid)?.pid;
-        if int(number) == 0 || self.session.outside(it.tid, Tid(int(number))) == pid {
-            self.space.limit_stack(it.tid, it.outcome);
-        }
-        Ok(())
     }
 }
 

@@ -148,8 +148,6 @@ pub fn learned(nr: u64) -> Option<Leave> {
         libc::SYS_setitimer | libc::SYS_alarm | libc::SYS_timer_create => |domain, _| { domain.checkpoints.note_timer(); Ok(()) },
         libc::SYS_sigaltstack => |domain, it| { domain.task(it.tid)?.alt_stack = None; Ok(()) },
         libc::SYS_unshare => |domain, it| domain.learn_unshare(it),
-        libc::SYS_setrlimit => |domain, it| domain.learn_limit(it),
-        libc::SYS_prlimit64 => |domain, it| domain.learn_limit_of(it),
         _ => return None,
     })
 }

@@ -11,7 +11,7 @@ use bis_trace::{
     event::MemWrite,
     types::{Addr, RED_ZONE, Registers},
 };
-use bis_tracee::{Memory, place};
+use bis_tracee::{Glance, place};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
 /// How many of the instructions that come next are asked which memory they use.
@@ -33,7 +33,7 @@ const SECOND_MAX: usize = 200;
 /// instructions will use, and what all these point to in turn. Two passes of a loop that differ in nothing of
 /// all that will hardly differ in anything.
 pub fn look_around(
-    memory: &Memory,
+    glance: Glance,
     regs: &Registers,
     is_shown: impl Fn(&Range<Addr>) -> bool,
 ) -> Vec<MemWrite> {
@@ -43,9 +43,9 @@ pub fn look_around(
         regs.r14, regs.r15,
     ];
     let pointed = pointers.into_iter().map(|addr| (Addr(addr), POINTED_LEN));
-    let used = operands(memory, regs).into_iter().map(|addr| (addr, OPERAND_LEN));
+    let used = operands(glance, regs).into_iter().map(|addr| (addr, OPERAND_LEN));
     let first = [(regs.sp(), TOP_LEN)].into_iter().chain(used).chain(pointed);
-    let first = place::read(memory, &worth_reading(first.collect(), regs, &is_shown));
+    let first = place::read(glance, &worth_reading(first.collect(), regs, &is_shown));
     let words = first.iter().flat_map(|held| held.data.chunks_exact(8));
     let words = words.map(|word| u64::from_le_bytes(std::array::from_fn(|i| word[i])));
     // What looks like the address of something a program has: aligned, above the lowest pages.
@@ -55,18 +55,18 @@ pub fn look_around(
     second.retain(|range| first.iter().all(|held| held.addr != range.0));
     second.truncate(SECOND_MAX);
     let mut held = first;
-    held.extend(place::read(memory, &second));
+    held.extend(place::read(glance, &second));
     held
 }
 
 /// What those of these ranges hold that say something of the place.
 pub fn read_worth(
-    memory: &Memory,
+    glance: Glance,
     regs: &Registers,
     ranges: Vec<(Addr, u64)>,
     is_shown: impl Fn(&Range<Addr>) -> bool,
 ) -> Vec<MemWrite> {
-    place::read(memory, &worth_reading(ranges, regs, is_shown))
+    place::read(glance, &worth_reading(ranges, regs, is_shown))
 }
 
 /// Those of these ranges that say something, and will say it in replay: not our own memory. A number of the
@@ -93,14 +93,14 @@ fn worth_reading(
 
 /// The addresses in memory that the next instructions use, as far as the registers say them now and what they
 /// load says it then, on all ways that the program may go.
-pub fn operands(memory: &Memory, regs: &Registers) -> Vec<Addr> {
+pub fn operands(glance: Glance, regs: &Registers) -> Vec<Addr> {
     const CODE_LEN: usize = 160;
     let mut found = Vec::new();
     let mut ways = VecDeque::from([(regs.ip(), *regs)]);
     let mut been = BTreeSet::new();
     let mut left = INSTRUCTIONS;
     while let Some((way, mut regs)) = ways.pop_front() {
-        let code = memory.read_upto(way, CODE_LEN);
+        let code = glance.read_upto(way, CODE_LEN);
         let mut decoder = Decoder::with_ip(regs.bits(), &code, way.0, DecoderOptions::NONE);
         for count in 0.. {
             if count == IN_A_ROW {
@@ -118,7 +118,7 @@ pub fn operands(memory: &Memory, regs: &Registers) -> Vec<Addr> {
             let used = operand(&it, &regs);
             found.extend(used);
             if let Some(addr) = used {
-                load(memory, &it, addr, &mut regs);
+                load(glance, &it, addr, &mut regs);
             }
             let flow = it.flow_control();
             let is_branch = matches!(it.op0_kind(), OpKind::NearBranch64 | OpKind::NearBranch32);
@@ -141,12 +141,12 @@ pub fn operands(memory: &Memory, regs: &Registers) -> Vec<Addr> {
 }
 
 /// Where an instruction only loads a pointer from memory, what comes behind it leads on from that.
-fn load(memory: &Memory, it: &Instruction, addr: Addr, regs: &mut Registers) {
+fn load(glance: Glance, it: &Instruction, addr: Addr, regs: &mut Registers) {
     let is_load = it.mnemonic() == Mnemonic::Mov && it.op0_kind() == OpKind::Register;
     if is_load
         && it.op0_register().is_gpr64()
         && let Some(register) = regs.general_mut(it.op0_register().number())
-        && let Ok(Ok(word)) = memory.read_vec(addr, 8).map(<[u8; 8]>::try_from)
+        && let Ok(word) = <[u8; 8]>::try_from(glance.read_upto(addr, 8))
     {
         *register = u64::from_le_bytes(word);
     }

@@ -21,7 +21,7 @@ use bis_trace::{
     types::{Addr, Registers, Tid},
 };
 use bis_tracee::{
-    TraceeError,
+    Glance, TraceeError,
     maps::{self, Mapping},
     pagemap::{Page, PageMap},
     place, task, xsave,
@@ -360,7 +360,15 @@ impl Domain {
         let saved = |ranges: &[(Addr, u64)]| self.saved_on_stacks(&all, ranges);
         // Where text is not patched, what an xsavec has left there does not repeat.
         let left = left_below(&all, regs.sp()).filter(|_| self.hooks.is_some());
-        Ok(Surroundings::look(&self.memory, &regs, &stacks, saved, &mappings, left, self.written.pages()))
+        Ok(Surroundings::look(
+            (&self.memory, Glance::of(tid)),
+            &regs,
+            &stacks,
+            saved,
+            &mappings,
+            left,
+            self.written.pages(),
+        ))
     }
 
     /// Writes down where the task stands.
@@ -370,22 +378,23 @@ impl Domain {
         let regs = self.stopped(tid)?.regs()?;
         let xstate = self.stopped(tid)?.xstate()?;
         let extended = place::extended(&xstate);
+        let glance = Glance::of(tid);
         // In text that counts, only the places behind a count have a number (`hooks/counts.rs`).
         let count = if self.space.is_dense() { None } else { self.ticks(tid)? };
         // What has changed comes first: it is what differs. Where there is a number, few places are left to
         // tell apart.
         let is_left_out = |range: &Range<Addr>| self.space.is_left_out(tid, range);
         let words = self.tasks.get(&tid).map_or(Vec::new(), |task| task.rounds.words(regs.ip()));
-        let mut held = read_worth(&self.memory, &regs, words, is_left_out);
+        let mut held = read_worth(glance, &regs, words, is_left_out);
         held.extend(if count.is_none() { self.look_wide(tid)? } else { Vec::new() });
         let is_left_out = |range: &Range<Addr>| self.space.is_left_out(tid, range);
-        held.extend(look_around(&self.memory, &regs, is_left_out));
+        held.extend(look_around(glance, &regs, is_left_out));
         let pieces = held.iter().map(|piece| (piece.addr, piece.data.len() as u64));
         let ranges: Vec<(Addr, u64)> = pieces.chain([(regs.sp(), STACK_LEN)]).collect();
         let mappings = maps::read(tid)?;
         let saved = self.saved_on_stacks(&mappings, &ranges);
         let held = place::leave_out(held, &saved);
-        let mut seen = place::look(&self.memory, &xsave::leave_out(vec![(regs.sp(), STACK_LEN)], &saved));
+        let mut seen = place::look(glance, &xsave::leave_out(vec![(regs.sp(), STACK_LEN)], &saved));
         if count.is_none() {
             seen.extend(self.surroundings.sums());
         }

@@ -14,7 +14,7 @@ use bis_trace::{
     types::{Addr, PAGE, PAGE_LEN, Registers, Tid},
 };
 use bis_tracee::{
-    Memory, checksum,
+    Glance, Memory, checksum,
     maps::Mapping,
     pagemap::{Page, PageMap},
     xsave,
@@ -138,7 +138,7 @@ impl Surroundings {
     /// does not repeat. `left`: what lies below the stack's end, if that does (address, length). `written`:
     /// pages that are to be looked at first (start, end), as far as that may be.
     pub fn look(
-        memory: &Memory,
+        (memory, glance): (&Memory, Glance),
         regs: &Registers,
         stacks: &[Addr],
         saved: impl FnOnce(&[(Addr, u64)]) -> Vec<Range<Addr>>,
@@ -153,7 +153,7 @@ impl Surroundings {
             (start < mapping.end).then_some((start, mapping.end))
         });
         let (whole, large): (Vec<_>, Vec<_>) = writable.partition(|(start, end)| end - start <= WHOLE_MAX);
-        let mut near = near(memory, regs, &large);
+        let mut near = near(glance, regs, &large);
         let in_large =
             |page: &(Addr, Addr)| large.iter().any(|(start, end)| *start <= page.0 && page.1 <= *end);
         let mut first: Vec<_> = written.iter().copied().filter(in_large).collect();
@@ -254,7 +254,7 @@ fn there(stacks: &[Addr], mappings: &[Mapping]) -> impl Iterator<Item = Addr> {
 
 /// Pages of large mappings that are near what registers point to, what the next instructions use, and what
 /// the top of the stack, and then what all of it points to, point to.
-fn near(memory: &Memory, regs: &Registers, large: &[(Addr, Addr)]) -> Vec<(Addr, Addr)> {
+fn near(glance: Glance, regs: &Registers, large: &[(Addr, Addr)]) -> Vec<(Addr, Addr)> {
     let mut pages: Vec<(Addr, Addr)> = Vec::new();
     let mut add = |words: &[Addr], around: u64| {
         for word in words {
@@ -271,7 +271,7 @@ fn near(memory: &Memory, regs: &Registers, large: &[(Addr, Addr)]) -> Vec<(Addr,
         }
     };
     let words_at = |addr: Addr, len: usize| -> Vec<Addr> {
-        let bytes = memory.read_upto(addr - addr.0 % 8, len);
+        let bytes = glance.read_upto(addr - addr.0 % 8, len);
         bytes
             .chunks_exact(WORD)
             .map(|word| Addr(u64::from_le_bytes(std::array::from_fn(|i| word[i]))))
@@ -279,7 +279,7 @@ fn near(memory: &Memory, regs: &Registers, large: &[(Addr, Addr)]) -> Vec<(Addr,
     };
     let first = regs.words().map(Addr);
     add(&first, AROUND);
-    add(&operands(memory, regs), 0);
+    add(&operands(glance, regs), 0);
     let stack = words_at(regs.sp(), STACK_LEN);
     add(&stack, 0);
     let pointers = first.iter().chain(&stack).filter(|word| (PAGE..1 << 47).contains(&word.0));

@@ -24,9 +24,15 @@ pub fn open_mapped(tid: Tid, mapping: &Mapping) -> Option<File> {
     (file.metadata().ok()?.ino() == mapping.inode).then_some(file)
 }
 
-/// The limit of the main thread's stack, bytes.
-pub fn stack_limit(tid: Tid) -> u64 {
-    sys::soft_limit(tid, libc::RLIMIT_STACK).unwrap_or(STACK_BYTES_MAX).min(STACK_BYTES_MAX) & !(PAGE - 1)
+/// The limit of the main thread's stack, bytes. None: there is no such task.
+pub fn stack_limit(tid: Tid) -> Option<u64> {
+    let limit = sys::soft_limit(tid, libc::RLIMIT_STACK)?;
+    Some(limit.min(STACK_BYTES_MAX) & !(PAGE - 1))
+}
+
+/// As [`stack_limit`], and where that is not known, the most that there is.
+pub fn stack_limit_or_most(tid: Tid) -> u64 {
+    stack_limit(tid).unwrap_or(STACK_BYTES_MAX & !(PAGE - 1))
 }
 
 /// The lowest address to which a stack mapping could grow: its limit, or 1 MiB (the kernel's guard gap) above

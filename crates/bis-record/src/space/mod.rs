@@ -30,7 +30,7 @@ use bis_trace::{
 pub use clock::Clock;
 pub use content::{content, content_within, own_pages};
 pub use dense_texts::{Originals, Pool, chunks, line_of, shown_text};
-pub use mapped::{Key, key_of_mapping, open_mapped, stack_floor, stack_limit};
+pub use mapped::{Key, key_of_mapping, open_mapped, stack_floor, stack_limit, stack_limit_or_most};
 pub use patched_texts::{KnownSet, KnownSets, PatchSet, Patched, PatchedFile, SetKey, ShownText};
 pub use patches::{ARENA_LEN, Arena, GUARDED, MadePatches, Patch, Patches, TextRange, clock_insn};
 pub use scratch::{Place, Room, Scratch, is_too_large, relocate};
@@ -48,6 +48,7 @@ pub struct AddressSpace {
     stack: Range<Addr>,
     /// What other mappings that grow down may grow to: all of it is there in replay.
     grows: Vec<Range<Addr>>,
+    stack_limit: Option<u64>,
     /// Where the stacks of tasks ended that are no more (or, in a forked child, never were).
     old_stacks: Vec<Addr>,
     /// Where handlers have interrupted computation: the program may go on there by any way it likes, a jump
@@ -94,6 +95,7 @@ impl AddressSpace {
             brk,
             stack: stack.unwrap_or(Addr::NULL..Addr::NULL),
             grows: Vec::new(),
+            stack_limit: None,
             old_stacks: Vec::new(),
             interrupted_at: BTreeSet::new(),
             fork_advice: Vec::new(),
@@ -163,9 +165,18 @@ impl AddressSpace {
         self.stack.clone()
     }
 
-    /// The main thread's stack may grow down to this address from now on.
-    pub fn set_stack_floor(&mut self, floor: Addr) {
-        self.stack.start = floor;
+    /// All that stacks may grow to: the main thread's, and what else grows.
+    pub fn rooms_of_stacks_mut(&mut self) -> impl Iterator<Item = &mut Range<Addr>> {
+        [&mut self.stack].into_iter().chain(&mut self.grows)
+    }
+
+    /// The limit of its process for stacks, bytes, when that was last looked at.
+    pub fn stack_limit(&self) -> Option<u64> {
+        self.stack_limit
+    }
+
+    pub fn set_stack_limit(&mut self, limit: u64) {
+        self.stack_limit = Some(limit);
     }
 
     /// A mapping that grows down has been made.

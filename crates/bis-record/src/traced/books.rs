@@ -80,11 +80,17 @@ pub enum Due {
     Begun,
 }
 
+/// The bits of DR6 that are always set, or, those of them that are clear, say something by that.
+pub const STATUS_RESERVED: u64 = 0xffff_0ff0;
+
+/// The bit of DR6 for the trap behind one instruction (BS).
+pub const STATUS_STEP: u64 = 0x4000;
+
 /// The debug registers that a tracer has set in a tracee.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DebugState {
     pub addrs: [u64; debug::COUNT],
-    /// What the last debug exception was (DR6).
+    /// What the last debug exception was: DR6, without the bits that are always set there.
     pub status: u64,
     /// DR7.
     pub control: u64,

@@ -71,7 +71,8 @@ impl Crew {
                 let child = call.made.map_or(0, |made| u64::from(made.0.cast_unsigned()));
                 it.due.push_back(Due::Within(EVENT_VFORK_DONE, call.own_nr(), child));
             }
-            if it.mode == Mode::Syscall && !it.is_exit_told {
+            // What it is told of in the call may change how it is to go on.
+            if !it.is_exit_told {
                 it.due.push_back(Due::Exit(call.own_nr()));
             }
             if it.mode.is_step() {
@@ -139,9 +140,7 @@ impl Crew {
                 let message = u64::from(former.0.cast_unsigned());
                 it.due.push_back(Due::Within(libc::PTRACE_EVENT_EXEC, nr, message));
             }
-            if it.mode == Mode::Syscall {
-                it.due.push_back(Due::Exit(nr));
-            }
+            it.due.push_back(Due::Exit(nr));
             // It is a signal, which comes behind the call.
             if !is_told && !it.is_seized {
                 it.due.push_back(Due::Trap);

@@ -70,7 +70,8 @@ impl Layout {
     /// Bytes of all of `struct user`.
     pub fn user_len(self) -> u64 {
         match self {
-            Layout::Wide => 912,
+            // What the kernel's has behind that of the C library reads as 0.
+            Layout::Wide => 928,
             Layout::Narrow => 284,
         }
     }

@@ -8,7 +8,7 @@ use bis_trace::{
 use bis_tracee::{Memory, debug::Access, maps, names, proc, siginfo::SigInfo, sys};
 
 use super::{
-    books::{DebugState, Kind, Mode, Stop, Tracee},
+    books::{DebugState, Kind, Mode, STATUS_RESERVED, Stop, Tracee},
     hold::{EVENT_STOP, siginfo_of_stop},
     layouts::{FXSAVE_LEN, Layout, SIGINFO_LEN, segment_base, segment_told},
     told::EVENT_SECCOMP,
@@ -125,7 +125,7 @@ fn check_options(options: u64) -> Answer<()> {
 /// What PTRACE_PEEKUSER says of this debug register.
 fn debug_register(debug: &DebugState, number: usize) -> u64 {
     match number {
-        6 => debug.status,
+        6 => debug.status ^ STATUS_RESERVED,
         7 => debug.control,
         number => debug.addrs.get(number).copied().unwrap_or(0),
     }
@@ -137,7 +137,7 @@ fn write_debug_register(debug: &mut DebugState, number: usize, word: u64) -> Ans
     let (mut addrs, mut control) = (debug.addrs, debug.control);
     match number {
         6 => {
-            debug.status = word;
+            debug.status = word ^ STATUS_RESERVED;
             return Ok(0);
         }
         7 => control = word,

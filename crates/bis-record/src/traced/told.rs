@@ -12,7 +12,7 @@ use bis_tracee::{Status, siginfo::SigInfo};
 
 use super::{
     Held,
-    books::{Kind, Mode},
+    books::{Kind, Mode, STATUS_STEP},
     hold::{EVENT_STOP, SYSGOOD, TRAP_TRACE, status_of},
 };
 use crate::{calls::is_vsyscall, crew::Crew, domain::Domain, error::Result, events::Recorder, task::InCall};
@@ -269,6 +269,10 @@ impl Domain {
             libc::TRAP_BRKPT if matches!(skipped, Some((true, _))) => {}
             _ => return Ok(false),
         }
+        self.session.traced.with_live(tid, |it| {
+            let touched = if it.debug.is_due { it.debug.status } else { 0 };
+            it.debug.status = touched | STATUS_STEP;
+        });
         self.task(tid)?.standing.set_midway(true);
         self.hold(tid, Held::Place, Kind::Signal, status_of(libc::SIGTRAP, 0), 0)?;
         Ok(true)
