@@ -333,7 +333,7 @@ mod tests {
         space.add_growing(Addr(0x2000)..Addr(0x4000));
         space.add_growing(Addr(0x3000)..Addr(0x4000));
         assert_eq!(space.growth_floor(Addr(0x3000)), Some(Addr(0x3000)));
-        space.set_stack_floor(Addr(0xa000));
+        space.rooms_of_stacks_mut().next().unwrap().start = Addr(0xa000);
         assert_eq!(space.growth_floor(Addr(0x9000)), None);
     }
 
