@@ -278,7 +278,8 @@ impl Domain {
         task.handle = crate::task::Handle::Stopped(stopped);
         task.alt_stack = None;
         session.mail.join(tid, id);
-        let space = AddressSpace::fresh(prepared.brk, &effects).of_bits(regs.bits());
+        let mut space = AddressSpace::fresh(prepared.brk, &effects).of_bits(regs.bits());
+        space.set_stack_limit(stack_limit_or_most(tid));
         let mut domain = Domain::new(session, id, memory, space, task, core);
         let mut outcome = Outcome { regs, xstate, effects, writes, ..Outcome::default() };
         say_ours(prepared.vdso.as_ref(), &mut outcome);

@@ -267,7 +267,8 @@ impl Domain {
             let (len, prot) = (stack.end - floor, stack.prot);
             outcome.effects.push(Effect::Map { addr: floor, len, prot, backing: Backing::Stack });
         }
-        let space = AddressSpace::fresh(Addr(brk), &outcome.effects);
+        let mut space = AddressSpace::fresh(Addr(brk), &outcome.effects);
+        space.set_stack_limit(stack_limit_or_most(pid));
         let mut domain = Domain::new(session, id, memory, space, task, core);
         for task in tasks {
             domain.turns.join(task.tid);

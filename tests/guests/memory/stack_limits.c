@@ -85,6 +85,17 @@ int main(void) {
   struct rlimit limit = of_mib(8);
   CHECK(setrlimit(RLIMIT_STACK, &limit) == 0);
 
+  // What lies in the room that the stack is to have no more stays.
+  char *below = (char *)(((unsigned long)&limit & ~4095UL) - 6 * MIB);
+  char *page = mmap(below, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  CHECK(page == below);
+  strcpy(page, "here");
+  struct rlimit low = of_mib(4);
+  CHECK(setrlimit(RLIMIT_STACK, &low) == 0);
+  getppid();
+  CHECK(strcmp(page, "here") == 0 && munmap(page, 4096) == 0);
+  CHECK(setrlimit(RLIMIT_STACK, &limit) == 0);
+
   CHECK(set_from_outside(32, 20) == 1);
   CHECK(set_from_outside(2, 5) == 0);
 

@@ -32,7 +32,7 @@ use crate::{
     session::Session,
     space::{
         AddressSpace, HeapChange, Key, View, content_within, key_of_mapping, open_mapped, stack_floor,
-        stack_limit, stack_limit_or_most,
+        stack_limit, stack_limit_or_most, without,
     },
     task::InCall,
 };
@@ -164,7 +164,12 @@ impl AddressSpace {
             let floor = stack_floor(&mappings, stack, limit);
             let (old, prot) = (room.start, stack.prot);
             if floor > old {
-                outcome.effects.push(Effect::Unmap { addr: old, len: floor - old });
+                // What the program has mapped in that room stays.
+                let mapped: Vec<Range<Addr>> = mappings.iter().map(|m| m.start..m.end).collect();
+                let free = without(old..floor, &mapped).into_iter();
+                outcome
+                    .effects
+                    .extend(free.map(|part| Effect::Unmap { addr: part.start, len: part.end - part.start }));
             } else if floor < old {
                 let len = old - floor;
                 outcome.effects.push(Effect::Map { addr: floor, len, prot, backing: Backing::Stack });
@@ -338,6 +343,7 @@ impl Domain {
         let start = Addr(args[0]);
         let range = start..start.saturating_add(page_up(args[1]));
         self.space.free_for_stack(tid, &range, outcome);
+        self.space.forget_growing(&range);
         Ok(())
     }
 

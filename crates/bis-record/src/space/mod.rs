@@ -48,6 +48,7 @@ pub struct AddressSpace {
     stack: Range<Addr>,
     /// What other mappings that grow down may grow to: all of it is there in replay.
     grows: Vec<Range<Addr>>,
+    /// The limit of its process for stacks, bytes, when that was last looked at.
     stack_limit: Option<u64>,
     /// Where the stacks of tasks ended that are no more (or, in a forked child, never were).
     old_stacks: Vec<Addr>,
@@ -170,7 +171,7 @@ impl AddressSpace {
         [&mut self.stack].into_iter().chain(&mut self.grows)
     }
 
-    /// The limit of its process for stacks, bytes, when that was last looked at.
+    /// See the field; none: it was not looked at yet.
     pub fn stack_limit(&self) -> Option<u64> {
         self.stack_limit
     }
@@ -182,6 +183,11 @@ impl AddressSpace {
     /// A mapping that grows down has been made.
     pub fn add_growing(&mut self, range: Range<Addr>) {
         self.grows.push(range);
+    }
+
+    /// Nothing is mapped in this range any more: what has grown down from its end does no more.
+    pub fn forget_growing(&mut self, unmapped: &Range<Addr>) {
+        self.grows.retain(|room| !(unmapped.start < room.end && room.end <= unmapped.end));
     }
 
     /// May a stack, or what else grows, come to be in this range?
@@ -335,6 +341,10 @@ mod tests {
         assert_eq!(space.growth_floor(Addr(0x3000)), Some(Addr(0x3000)));
         space.rooms_of_stacks_mut().next().unwrap().start = Addr(0xa000);
         assert_eq!(space.growth_floor(Addr(0x9000)), None);
+        space.forget_growing(&Addr::range(0x2000..0x3000));
+        assert_eq!(space.growth_floor(Addr(0x3000)), Some(Addr(0x3000)));
+        space.forget_growing(&Addr::range(0x3800..0x4000));
+        assert_eq!(space.growth_floor(Addr(0x3000)), None);
     }
 
     #[test]
