@@ -287,7 +287,9 @@ fn kind(event: &EventKind) -> (&'static str, Value) {
             let calls: Vec<Value> = entries(log)
                 .map(|entry| {
                     let result = if entry.left { Value::Null } else { json!(entry.result) };
-                    json!({"nr": entry.nr, "left": entry.left, "result": result, "data": hex(entry.data)})
+                    let name = call(entry.nr.into());
+                    let data = hex(entry.data);
+                    json!({"nr": entry.nr, "call": name, "left": entry.left, "result": result, "data": data})
                 })
                 .collect();
             ("hooked", json!({"alone": alone, "calls": calls}))

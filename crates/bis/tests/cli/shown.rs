@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::symlink, process::Stdio};
 
 use bis_trace::{
     Writer,
-    event::{DomainEntry, Event, EventKind, Lapse, Meta, Outcome, Start},
+    event::{Base, DomainEntry, Event, EventKind, Lapse, Meta, Outcome, Start},
     types::{DomainId, Tid},
 };
 
@@ -130,33 +130,57 @@ fn dump_as_json_holds_everything() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn dump_finds_calls_in_hooks() {
     let desk = Desk::new();
-    let path = desk.traces().join("long");
+    let entry = |nr: u32, result: i64| {
+        let head = nr | 2 << 12;
+        [&head.to_le_bytes()[..], &[0; 4], &result.to_le_bytes()].concat()
+    };
+    // openat, close, openat, openat; then close alone.
+    let logs = [[entry(257, 3), entry(3, 0), entry(257, 4), entry(257, 4)].concat(), entry(3, 0)];
+    let hooked = logs.map(|log| EventKind::Hooked { alone: false, log: log.into() });
+    small_trace(&desk, "hooked", exec("/bin/sh", &["sh"]), hooked.to_vec());
+    let dump = |args: &[&str]| desk.shows(&[&["dump", "hooked"], args].concat());
+    assert_eq!(
+        dump(&["--call", "openat"]),
+        "       2 7           -- 3 hooked: openat = 3, openat = 4 (2 times)\n"
+    );
+    assert_eq!(dump(&["--call", "close"]).lines().count(), 2);
+    assert_eq!(dump(&["--call", "read"]), "");
+    assert_eq!(dump(&["--call", "openat", "--kind", "syscall"]), "");
+    let json: serde_json::Value = serde_json::from_str(&dump(&["--call", "openat", "--json"])).unwrap();
+    let results: Vec<_> =
+        json["calls"].as_array().unwrap().iter().map(|call| call["result"].clone()).collect();
+    assert_eq!(results, [3, 4, 4]);
+    assert_eq!(json["calls"][0]["call"], "openat");
+    assert!(dump(&[]).contains("-- 4 hooked: openat = 3, close = 0, openat = 4 (2 times)"));
+}
+
+/// Numbers between which there is nothing are a mistake, and not a recording without events.
+#[test]
+fn dump_says_that_there_are_no_such_events() {
+    let desk = Desk::new();
+    desk.trace("sh-0", 1, true);
+    assert!(desk.refuses(&["dump", "sh-0", "--from", "10", "--to", "5"], 2).contains("--to"));
+    let beyond = desk.refuses(&["dump", "sh-0", "--from", "99999"], 2);
+    assert!(beyond.contains("99999") && beyond.contains("15"), "{beyond}");
+    assert_eq!(desk.shows(&["dump", "sh-0", "--from", "15"]).lines().count(), 1);
+}
+
+/// A trace of one process (7) with a domain, which has these events behind its begin.
+fn small_trace(desk: &Desk, name: &str, base: Base, events: Vec<EventKind>) {
     fs::create_dir_all(desk.traces()).unwrap();
-    let writer = Writer::create(&path).unwrap();
+    let writer = Writer::create(&desk.traces().join(name)).unwrap();
     let (domain, tid, seq) = (DomainId(1), Tid(7), writer.next_seq());
-    let base = exec("/bin/x", &["x"]);
     writer
         .meta(&Meta::Domain(DomainEntry { domain, pid: tid, ppid: Tid(1), tid, base: base.clone(), seq }))
         .unwrap();
     let mut stream = writer.stream(domain);
     let start = EventKind::Start(Box::new(Start { base, outcome: Outcome::default(), has_own_cpuid: false }));
-    stream
-        .push(&Event { seq, tid, kind: start, ticks: None, sums: Vec::new(), lapse: Lapse::default() })
-        .unwrap();
-    for _ in 0..20_000 {
-        let kind = call(0, [3, 0x7000, 5], 5);
-        stream
-            .push(&Event {
-                seq: writer.next_seq(),
-                tid,
-                kind,
-                ticks: None,
-                sums: Vec::new(),
-                lapse: Lapse::default(),
-            })
-            .unwrap();
+    let kinds = [(seq, start)].into_iter().chain(events.into_iter().map(|kind| (writer.next_seq(), kind)));
+    for (seq, kind) in kinds {
+        let event = Event { seq, tid, kind, ticks: None, sums: Vec::new(), lapse: Lapse::default() };
+        stream.push(&event).unwrap();
     }
     drop(stream);
     writer.finish().unwrap();
@@ -170,3 +194,10 @@ fn a_reader_that_goes_away_is_no_failure() {
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(0), ""));
 }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let desk = Desk::new();
+    let reads = (0..20_000).map(|_| call(0, [3, 0x7000, 5], 5)).collect();
+    small_trace(&desk, "long", exec("/bin/x", &["x"]), reads);
