@@ -14,6 +14,7 @@ use std::{
 };
 
 use bis_trace::LAST_WORDS;
+pub use bis_trace::is_recording;
 use bis_tracee::memory_limit;
 use rustix::fs::{FlockOperation, flock};
 
@@ -247,13 +248,6 @@ pub fn leave_word_in(path: &Path) {
     if let Ok(folder) = File::open(path) {
         memory_limit::leave_word_in(folder.into(), LAST_WORDS);
     }
-}
-
-/// Whether a recorder is writing this trace.
-pub fn is_recording(path: &Path) -> bool {
-    File::open(path).is_ok_and(|file| {
-        flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
-    })
 }
 
 #[cfg(test)]

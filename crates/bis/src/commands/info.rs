@@ -66,6 +66,7 @@ struct Sums {
     domains: u64,
     processes: HashSet<Tid>,
     threads: u64,
+        Ending::Recording => Ended { short: "recording".into(), long: "still being recorded".into() },
     /// How each kind of kept file is called, how many there are, and their bytes.
     files: BTreeMap<(Sharing, &'static str), (u64, u64)>,
     /// What the store has for this trace, and of that for no other, bytes on the disk.

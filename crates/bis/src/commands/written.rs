@@ -18,7 +18,7 @@ use bis_trace::{
 };
 use serde_json::json;
 
-use super::replay::{failure_of, fits_here, pid_of};
+use super::replay::{failure_of, fits_here, lacking, pid_of};
 use crate::{
     args::Output,
     failure::{Result, status},
@@ -53,14 +53,14 @@ pub fn run(args: &Output) -> Result<u8> {
         Ok((heard, replayed))
     })?;
     heard?;
-    match replayed {
-        Ok(Summary { incomplete: None, .. }) => Ok(0),
-        Ok(Summary { incomplete: Some(why), .. }) => {
-            output::note(&format!("bis: this is all that there is of this trace; it was cut short: {why}"));
-            Ok(status::CUT)
+    let summary = replayed.map_err(|error| failure_of(&error))?;
+    Ok(match lacking(&trace, summary.incomplete, args.pid.is_none()) {
+        None => 0,
+        Some(why) => {
+            output::note(&format!("bis: this is all that there is of this trace; {why}"));
+            status::CUT
         }
-        Err(error) => Err(failure_of(&error)),
-    }
+    })
 }
 
 /// Prints the lines that were asked for, as they come.

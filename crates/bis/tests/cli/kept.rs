@@ -113,4 +113,50 @@ fn a_trace_that_is_being_recorded_is_left_alone() {
     // Not by closing it: a process that another test is just starting may have the descriptor still.
     rustix::fs::flock(&held, rustix::fs::FlockOperation::Unlock).unwrap();
     assert_eq!(desk.shows(&["rm", "--all"]).lines().count(), 1);
+
+/// What there is of a recording that goes on is neither whole nor all that there will be.
+#[test]
+fn a_recording_that_goes_on_is_not_cut_short() {
+    let desk = Desk::new();
+    desk.recording("sh-0");
+    let path = desk.traces().join("sh-0");
+    let _ = fs::remove_file(path.join("index"));
+    let log = fs::OpenOptions::new().write(true).open(path.join("log")).unwrap();
+    log.set_len(log.metadata().unwrap().len() - 1).unwrap();
+    let said = |command: &[&str]| {
+        let ran = desk.run(command);
+        assert_eq!(ran.status, 3, "{command:?}: {}", ran.stderr);
+        ran.stderr
+    };
+    let commands = [&["replay", "-a", "sh-0"][..], &["output", "sh-0"]];
+    let held = fs::File::open(&path).unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    for command in commands {
+        let said = said(command);
+        assert!(said.contains("it is still being recorded") && !said.contains("cut short"), "{said}");
+    }
+    assert!(desk.shows(&["info", "sh-0"]).contains("still being recorded"));
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::Unlock).unwrap();
+    for command in commands {
+        assert!(said(command).contains("it was cut short: "), "{command:?}");
+    }
+    fs::write(path.join("log"), "").unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    assert!(desk.refuses(&["replay", "-a", "sh-0"], 2).contains("there is no event yet"));
+}
+
+/// Many recordings are made within a second: the newest is the one that `latest` means.
+#[test]
+fn the_newest_is_first_within_a_second() {
+    let desk = Desk::new();
+    for name in ["b", "c", "a"] {
+        desk.trace(name, 1_000_000_000, true);
+        // The clock of files goes on in steps of some milliseconds.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(desk.shows(&["ls", "-t", "--rr"]), "a\nc\nb\n");
+    // A recording does not become newer by what is done with it.
+    fs::write(desk.traces().join("b/learnt"), "").unwrap();
+    assert_eq!(desk.shows(&["ls", "--rr"]), "b\nc\na\n");
+}
 }
