@@ -161,8 +161,8 @@ pub fn is_trace(path: &Path) -> bool {
     read.is_ok() && LOG_MAGIC.starts_with(&head)
 }
 
-/// Whether a folder was made for a trace that never came: an empty one in the folder of the traces, which a
-/// killed recorder leaves.
+/// Whether a folder may have been made for a trace that never came: an empty one, which a recorder leaves
+/// that is killed at once.
 pub fn is_unborn(path: &Path) -> bool {
     let ours = traces().and_then(|traces| fs::canonicalize(traces).map_err(Failure::from)).ok();
     ours.is_some_and(|traces| path.parent() == Some(&traces))

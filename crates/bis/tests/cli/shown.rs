@@ -40,7 +40,7 @@ fn info_says_where_when_and_how_it_ended() {
         "command      sh -c 'ls -l; true'",
         "folder       /home/user",
         "recorded     2001-09-09 01:46:40 UTC by bis 0.1.0",
-        "end          complete; exit status 143 (killed by SIGTERM, if it did not choose that status itself)",
+        "end          complete; exit status 143 (killed by SIGTERM)",
         "machine      A processor, 2 cores, Linux 6.18.0",
         "recording    tick source: state; hooks: no; checksums: no; cpuid recorded: no",
         "processes    2 (2 threads, 3 domains)",
