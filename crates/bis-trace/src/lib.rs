@@ -24,6 +24,7 @@ pub mod ours;
 mod queue;
 mod reader;
 pub mod shared;
+pub mod shown;
 pub mod sparse;
 pub mod steps;
 mod store;

@@ -21,6 +21,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::{
     args, env,
     failure::{Failure, Result},
+    human,
 };
 
 /// The name of the link to the newest trace, and so the name of no trace.
@@ -164,14 +165,12 @@ pub fn is_trace(path: &Path) -> bool {
 /// Whether a folder may have been made for a trace that never came: an empty one, which a recorder leaves
 /// that is killed at once.
 pub fn is_unborn(path: &Path) -> bool {
-    let ours = traces().and_then(|traces| fs::canonicalize(traces).map_err(Failure::from)).ok();
-    ours.is_some_and(|traces| path.parent() == Some(&traces))
-        && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+    fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// The trace of that name in the folder of the traces, or at that path.
 pub fn find(name: &OsStr) -> Result<PathBuf> {
-    let shown = Path::new(name).display();
+    let shown = human::path(Path::new(name));
     if name.is_empty() {
         return Err(Failure::usage("failed to find the trace: its name is empty"));
     }

@@ -66,10 +66,10 @@ pub fn ending(trace: &Trace) -> Ended {
             }
         }
         Ending::Cut { why } => Ended { short: "cut".into(), long: format!("cut short: {why}") },
+        Ending::Recording => Ended { short: "recording".into(), long: "still being recorded".into() },
     }
 }
 
-fn yes(value: bool) -> &'static str {
 /// What became of the first process: the end of its first thread, which has its id (others may have that
 /// later).
 fn first_end(trace: &Trace) -> Option<TaskEnd> {
@@ -84,6 +84,7 @@ fn first_end(trace: &Trace) -> Option<TaskEnd> {
     })
 }
 
+fn yes(value: bool) -> &'static str {
     if value { "yes" } else { "no" }
 }
 
@@ -93,7 +94,6 @@ struct Sums {
     domains: u64,
     processes: HashSet<Tid>,
     threads: u64,
-        Ending::Recording => Ended { short: "recording".into(), long: "still being recorded".into() },
     /// How each kind of kept file is called, how many there are, and their bytes.
     files: BTreeMap<(Sharing, &'static str), (u64, u64)>,
     /// What the store has for this trace, and of that for no other, bytes on the disk.
@@ -194,7 +194,7 @@ pub fn run(args: &Info) -> Result<u8> {
 }
 
 fn write_origin(out: &mut impl Write, trace: &Trace, path: &Path) -> io::Result<()> {
-    writeln!(out, "trace        {}", path.display())?;
+    writeln!(out, "trace        {}", human::path(path))?;
     if let Some(machine) = trace.machine() {
         writeln!(out, "command      {}", human::command_line(&machine.argv))?;
         writeln!(out, "folder       {}", human::text(&machine.cwd))?;

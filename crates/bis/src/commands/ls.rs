@@ -103,7 +103,7 @@ pub fn run(args: &Ls) -> Result<u8> {
                 human::text(name(line).as_bytes()),
                 human::date(line.started_s),
                 human::bytes(line.size_bytes),
-                line.state.clone(),
+                human::text(line.state.as_bytes()),
                 human::shortened(&line.command, room),
             ]);
         }

@@ -22,7 +22,7 @@ use super::replay::{failure_of, fits_here, lacking, pid_of};
 use crate::{
     args::Output,
     failure::{Result, status},
-    folder, human, nested, output, progress,
+    folder, human, json, nested, output, progress,
 };
 
 /// Lines that wait to be printed, at most: the replay waits for a reader that is slow.
@@ -74,11 +74,12 @@ fn show(args: &Output, pids: &HashMap<DomainId, Tid>, lines: mpsc::Receiver<Line
         let Some(offset) = sought.map_or(Some(0), |text| line.find(text)) else { continue };
         let writer = line.writer(offset);
         let pid = pids.get(&writer.domain).map_or(0, |pid| pid.0);
-        let text = human::text(&line.text);
         if args.json {
+            let text = json::text(&line.text);
             let line = json!({"event": writer.event.0, "pid": pid, "fd": line.stream.number(), "line": text});
             writeln!(out, "{line}")?;
         } else {
+            let text = human::text(&line.text);
             writeln!(out, "{:>8} {pid:>8}  {:>2}  {text}", writer.event.0, line.stream.number())?;
         }
         if args.find.is_some() {

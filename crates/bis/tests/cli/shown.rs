@@ -1,6 +1,14 @@
 //! What is shown of a trace, by whatever name it is found.
 
-use std::{fs, os::unix::fs::symlink, process::Stdio};
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    os::unix::{
+        ffi::{OsStrExt, OsStringExt},
+        fs::symlink,
+    },
+    process::Stdio,
+};
 
 use bis_trace::{
     Writer,
@@ -8,7 +16,7 @@ use bis_trace::{
     types::{DomainId, Tid},
 };
 
-use crate::desk::{Desk, call, exec};
+use crate::desk::{Desk, call, exec, write_trace};
 
 #[test]
 fn traces_are_found_by_name_and_by_path() {
@@ -52,6 +60,34 @@ fn info_says_where_when_and_how_it_ended() {
     desk.trace("sh-1", 1, false);
     assert!(desk.shows(&["info", "sh-1"]).contains("cut short: "));
     assert!(desk.shows(&["info", "sh-1"]).contains("the disk is full"));
+}
+
+/// A path is shown in one line, whatever it is made of.
+#[test]
+fn paths_are_escaped() {
+    let desk = Desk::new();
+    let name = OsStr::from_bytes(b"a\nb\xff");
+    write_trace(&desk.folder.path().join(name), 1, true);
+    let path = OsString::from_vec([b"./", name.as_bytes()].concat());
+    let shown = |args: &[&OsStr]| {
+        let output = desk.command(args).output().unwrap();
+        assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &[][..]), "{args:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let info = shown(&["info".as_ref(), &path]);
+    assert!(info.lines().next().unwrap().ends_with(r"/a\nb\xff"), "{info}");
+    let removed = shown(&["rm".as_ref(), &path]);
+    assert!(removed.lines().count() == 1 && removed.contains(r"/a\nb\xff ("), "{removed}");
+}
+
+/// In JSON a string is what the program had: JSON has escapes of its own.
+#[test]
+fn words_are_not_escaped_twice() {
+    let desk = Desk::new();
+    let words = ["sh", "a\nb", "c\\d"];
+    small_trace(&desk, "words", exec("/bin/sh", &words), Vec::new());
+    let json: serde_json::Value = serde_json::from_str(&desk.shows(&["ps", "words", "--json"])).unwrap();
+    assert_eq!(json["argv"], serde_json::json!(words));
 }
 
 #[test]
@@ -129,6 +165,8 @@ fn dump_as_json_holds_everything() {
     assert_eq!(values[10]["signal"], "SIGTERM");
 }
 
+/// Of the calls that were made without a stop: those that were asked for, and what was between two stops is
+/// one event as ever.
 #[test]
 fn dump_finds_calls_in_hooks() {
     let desk = Desk::new();
@@ -184,6 +222,13 @@ fn small_trace(desk: &Desk, name: &str, base: Base, events: Vec<EventKind>) {
     }
     drop(stream);
     writer.finish().unwrap();
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let desk = Desk::new();
+    let reads = (0..20_000).map(|_| call(0, [3, 0x7000, 5], 5)).collect();
+    small_trace(&desk, "long", exec("/bin/x", &["x"]), reads);
     let mut child = desk
         .command(&["dump", "long", "--full"])
         .stdout(Stdio::piped())
@@ -194,10 +239,3 @@ fn small_trace(desk: &Desk, name: &str, base: Base, events: Vec<EventKind>) {
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(0), ""));
 }
-}
-
-#[test]
-fn a_reader_that_goes_away_is_no_failure() {
-    let desk = Desk::new();
-    let reads = (0..20_000).map(|_| call(0, [3, 0x7000, 5], 5)).collect();
-    small_trace(&desk, "long", exec("/bin/x", &["x"]), reads);
