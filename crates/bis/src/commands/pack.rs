@@ -52,7 +52,7 @@ fn new(count: Count) -> String {
 /// A line for each of some files, and how many others there are.
 fn missing(out: &mut impl Write, what: &str, files: &BTreeSet<PathBuf>) -> Result<()> {
     for path in files.iter().take(NAMED_MAX) {
-        writeln!(out, "    {what}: {}", human::path(&path))?;
+        writeln!(out, "    {what}: {}", human::path(path))?;
     }
     if let Some(others) = files.len().checked_sub(NAMED_MAX).filter(|others| *others > 0) {
         writeln!(out, "    {what}: {} more", human::count(others as u64))?;
