@@ -315,6 +315,6 @@ impl Drop for Closing<'_> {
 fn why_cut(trace: &Trace, cut: String) -> String {
     match trace.ended() {
         bis_trace::Ending::Cut { why } => format!("{why}; {cut}"),
-        bis_trace::Ending::Complete { .. } => cut,
+        bis_trace::Ending::Complete { .. } | bis_trace::Ending::Recording => cut,
     }
 }

@@ -10,6 +10,7 @@ use std::{
 use bis_trace::{
     Ending, Trace,
     event::{DomainEntry, EventKind, FileEntry, Machine, Meta, OUTSIDE},
+    shown,
     types::{DomainId, EventSeq, FileId, ObjectId, TickKind, Tid},
 };
 use bis_tracee::{
@@ -173,13 +174,14 @@ impl<'t> World<'t> {
         facts_of(self.trace)
     }
 
-    /// The command line of a domain's process: its own, or that of the ancestor that it is a copy of.
+    /// The command line of a domain's process: its own, or that of the ancestor that it is a copy of; as text
+    /// for one line.
     pub fn command(&self, entry: &DomainEntry) -> String {
         let mut base = &entry.base;
         // No chain of copies is longer than there are domains, whatever the trace says.
         for _ in 0..=self.trace.domains().count() {
             if let Some(program) = base.program() {
-                let words: Vec<_> = program.argv.iter().map(|word| String::from_utf8_lossy(word)).collect();
+                let words: Vec<_> = program.argv.iter().map(|word| shown::text(word)).collect();
                 return words.join(" ");
             }
             match base.copied_from().and_then(|(parent, _)| self.known(parent)) {

@@ -25,6 +25,11 @@ use std::{
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard},
 };
 
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
+
 pub(crate) use self::chunks::decompress;
 pub use self::{ahead::ReadAhead, content::Sharing, events::Events};
 use crate::{
@@ -47,6 +52,8 @@ pub enum Ending {
     Complete { exit_code: u8 },
     /// Early; `why` is a clause for people.
     Cut { why: String },
+    /// Not yet: its recorder is at work.
+    Recording,
 }
 
 /// A [`Meta::Echo`].
@@ -318,16 +325,23 @@ impl Trace {
             Meta::Cut { why } => Some(why),
             _ => None,
         });
+        // Where the log just stops: what its recorder could still say, or it is not done.
+        let broken_off = |why: String| match last_words(&self.dir) {
+            Some(words) => Ending::Cut { why: words },
+            None if is_recording(&self.dir) => Ending::Recording,
+            None => Ending::Cut { why },
+        };
         let why = match (&self.table().damage, self.metas.last()) {
             (Some(Damage::Bad(offset)), _) => format!("the chunk at byte {offset} is damaged (checksum)"),
             _ if cut.is_some() => cut.cloned().unwrap_or_default(),
-            (Some(Damage::HalfChunk(offset)), _) => last_words(&self.dir)
-                .unwrap_or_else(|| format!("the log ends in the middle of a chunk at byte {offset}")),
+            (Some(Damage::HalfChunk(offset)), _) => {
+                return broken_off(format!("the log ends in the middle of a chunk at byte {offset}"));
+            }
             (None, Some(Meta::End { exit_code, .. })) => match self.lost_events() {
                 Some(why) => why,
                 None => return Ending::Complete { exit_code: *exit_code },
             },
-            (None, _) => last_words(&self.dir).unwrap_or_else(|| "the recorder was killed".into()),
+            (None, _) => return broken_off("the recorder was killed".into()),
         };
         Ending::Cut { why }
     }
@@ -351,6 +365,13 @@ impl Trace {
     }
 }
 
+/// Whether a recorder is writing the trace in this folder: it holds a lock on the folder, which the kernel
+/// takes from it when it is gone, however it went.
+pub fn is_recording(dir: &Path) -> bool {
+    let folder = File::open(dir);
+    folder.is_ok_and(|folder| flock(&folder, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK))
+}
+
 /// What the recorder said when it could write no log any more. It may be a stranger's trace: a line of its
 /// beginning.
 fn last_words(dir: &Path) -> Option<String> {
@@ -364,7 +385,11 @@ fn last_words(dir: &Path) -> Option<String> {
 }
 
 fn empty(dir: &Path) -> TraceError {
-    let why = last_words(dir).unwrap_or_else(|| "its recorder ended before it wrote an event".into());
+    let silent = || match is_recording(dir) {
+        true => "it is still being recorded, and there is no event yet",
+        false => "its recorder ended before it wrote an event",
+    };
+    let why = last_words(dir).unwrap_or_else(|| silent().into());
     TraceError::Empty { path: dir.into(), why }
 }
 

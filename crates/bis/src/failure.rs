@@ -17,13 +17,13 @@ pub mod status {
     pub const USAGE: u8 = 2;
     /// The trace was cut short, and replayed as far as it goes.
     pub const CUT: u8 = 3;
-    /// A bug in bis, in any command but `record`.
+    /// A bug in bis, in any command but `record` and `run`.
     pub const BUG: u8 = 70;
-    /// `record` itself failed.
+    /// `record` or `run` itself failed.
     pub const RECORD: u8 = 125;
-    /// `record`: the program was found but cannot be executed.
+    /// The same two: the program was found but cannot be executed.
     pub const NOT_EXECUTABLE: u8 = 126;
-    /// `record`: the program was not found.
+    /// The same two: the program was not found.
     pub const NOT_FOUND: u8 = 127;
 }
 
@@ -41,7 +41,7 @@ impl Failure {
         Failure { status, message: message.into() }
     }
 
-    /// A failure of the environment or of the command line, outside `record`.
+    /// A failure of the environment or of the command line, outside `record` and `run`.
     pub fn usage(message: impl Into<String>) -> Failure {
         Failure::new(status::USAGE, message)
     }

@@ -14,12 +14,14 @@ use std::{
 };
 
 use bis_trace::LAST_WORDS;
+pub use bis_trace::is_recording;
 use bis_tracee::memory_limit;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::{
     args, env,
     failure::{Failure, Result},
+    human,
 };
 
 /// The name of the link to the newest trace, and so the name of no trace.
@@ -160,17 +162,15 @@ pub fn is_trace(path: &Path) -> bool {
     read.is_ok() && LOG_MAGIC.starts_with(&head)
 }
 
-/// Whether a folder was made for a trace that never came: an empty one in the folder of the traces, which a
-/// killed recorder leaves.
+/// Whether a folder may have been made for a trace that never came: an empty one, which a recorder leaves
+/// that is killed at once.
 pub fn is_unborn(path: &Path) -> bool {
-    let ours = traces().and_then(|traces| fs::canonicalize(traces).map_err(Failure::from)).ok();
-    ours.is_some_and(|traces| path.parent() == Some(&traces))
-        && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+    fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// The trace of that name in the folder of the traces, or at that path.
 pub fn find(name: &OsStr) -> Result<PathBuf> {
-    let shown = Path::new(name).display();
+    let shown = human::path(Path::new(name));
     if name.is_empty() {
         return Err(Failure::usage("failed to find the trace: its name is empty"));
     }
@@ -247,13 +247,6 @@ pub fn leave_word_in(path: &Path) {
     if let Ok(folder) = File::open(path) {
         memory_limit::leave_word_in(folder.into(), LAST_WORDS);
     }
-}
-
-/// Whether a recorder is writing this trace.
-pub fn is_recording(path: &Path) -> bool {
-    File::open(path).is_ok_and(|file| {
-        flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
-    })
 }
 
 #[cfg(test)]

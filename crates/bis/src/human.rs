@@ -1,6 +1,8 @@
 //! Numbers, dates and command lines as people read them. Pure.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, os::unix::ffi::OsStrExt as _, path::Path};
+
+pub use bis_trace::shown::text;
 
 /// Bytes with three digits and a binary unit: `0 B`, `1.50 KiB`, `23.4 MiB`.
 pub fn bytes(count: u64) -> String {
@@ -62,24 +64,9 @@ pub fn date(unix_s: i64) -> String {
     )
 }
 
-/// Bytes of any kind as text that is safe on a terminal: control characters and bytes that are not UTF-8 are
-/// escaped.
-pub fn text(raw: &[u8]) -> String {
-    let mut shown = String::new();
-    for chunk in raw.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            if character.is_control() {
-                shown.extend(character.escape_default());
-            } else {
-                shown.push(character);
-            }
-        }
-        for byte in chunk.invalid() {
-            // Writing to a string does not fail.
-            let _ = write!(shown, "\\x{byte:02x}");
-        }
-    }
-    shown
+/// A path as [`text`].
+pub fn path(path: &Path) -> String {
+    text(path.as_os_str().as_bytes())
 }
 
 /// One argument as a POSIX shell (with `$'...'` for control characters) would take it.
@@ -191,11 +178,6 @@ mod tests {
     fn command_lines_can_be_pasted() {
         let line = command_line(&[&b"sh"[..], b"-c", b"echo it's $1", b"", b"a\nb", b"\xff", "ü".as_bytes()]);
         assert_eq!(line, r"sh -c 'echo it'\''s $1' '' $'a\nb' $'\xff' ü");
-    }
-
-    #[test]
-    fn nothing_reaches_the_terminal_raw() {
-        assert_eq!(text(b"a\x1b[31m\xffb"), r"a\u{1b}[31m\xffb");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Events as JSON, for `bis dump --json`: the whole model, one object for each event. Names are those of the
 //! model (`bis-trace`); registers are an object of hexadecimal strings, bytes are hexadecimal, and names that
-//! the program gave (paths, arguments) are text with escapes.
+//! the program gave (paths, arguments) are text, with escapes for bytes that are none.
 
 use bis_agent::hooks::entries;
 use bis_syscalls::{Call, describe};
@@ -13,8 +13,6 @@ use bis_trace::{
     types::{Addr, REGISTER_NAMES, Registers, Tid},
 };
 use serde_json::{Map, Value, json};
-
-use crate::human;
 
 pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
@@ -40,8 +38,18 @@ fn registers(registers: &Registers) -> Value {
         .into()
 }
 
+/// Bytes as a string. What JSON cannot have of them is escaped; the rest it escapes itself.
+pub fn text(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    text
+}
+
 fn strings(list: &[Vec<u8>]) -> Value {
-    list.iter().map(|item| Value::from(human::text(item))).collect()
+    list.iter().map(|item| Value::from(text(item))).collect()
 }
 
 fn echo(echo: &Echo) -> Value {
@@ -182,12 +190,12 @@ fn effect(effect: &Effect) -> Value {
 fn base(base: &Base) -> Value {
     match base {
         Base::Exec { path, argv, envp, cwd } => json!({
-            "kind": "exec", "path": human::text(path), "argv": strings(argv), "envp": strings(envp),
-            "cwd": human::text(cwd),
+            "kind": "exec", "path": text(path), "argv": strings(argv), "envp": strings(envp),
+            "cwd": text(cwd),
         }),
         Base::Image { path, argv, envp, cwd, .. } => json!({
-            "kind": "image", "path": human::text(path), "argv": strings(argv), "envp": strings(envp),
-            "cwd": human::text(cwd),
+            "kind": "image", "path": text(path), "argv": strings(argv), "envp": strings(envp),
+            "cwd": text(cwd),
         }),
         Base::Fork { parent, at } => json!({"kind": "fork", "parent": parent.0, "at": at.0}),
     }
@@ -287,7 +295,9 @@ fn kind(event: &EventKind) -> (&'static str, Value) {
             let calls: Vec<Value> = entries(log)
                 .map(|entry| {
                     let result = if entry.left { Value::Null } else { json!(entry.result) };
-                    json!({"nr": entry.nr, "left": entry.left, "result": result, "data": hex(entry.data)})
+                    let name = call(entry.nr.into());
+                    let data = hex(entry.data);
+                    json!({"nr": entry.nr, "call": name, "left": entry.left, "result": result, "data": data})
                 })
                 .collect();
             ("hooked", json!({"alone": alone, "calls": calls}))

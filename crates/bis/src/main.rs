@@ -4,9 +4,9 @@
 //! name, prints, and chooses exit statuses. It knows nothing of ptrace, of system calls, or of the trace's
 //! format; that is the business of `bis-record`, `bis-replay` and `bis-trace`, and those print nothing.
 //!
-//! Exit statuses (also in `bis --help`): `record` gives the program's own, or 128 + the signal that killed
-//! it; 125 when bis itself failed, 126 when the program cannot be executed, 127 when it was not found: the
-//! habits of env and timeout. `replay`: with a debugger, the debugger's own; without, 0 for the whole run
+//! Exit statuses (also in `bis --help`): `record` and `run` give the program's own, or 128 + the signal that
+//! killed it; 125 when bis itself failed, 126 when the program cannot be executed, 127 when it was not found:
+//! the habits of env and timeout. `replay`: with a debugger, the debugger's own; without, 0 for the whole run
 //! without divergence, 1 for a divergence, 2 for a bad command line or trace, 3 for a trace that was cut
 //! short and replayed without divergence as far as it goes. The others: 0, or 2 when they failed; `doctor`: 1
 //! when something that bis needs is missing.
@@ -112,13 +112,18 @@ const ONLY_RR: [(&[&str], &str); 4] = [
     ),
 ];
 
-/// What is said of an option that `bis replay` does not know. None: clap knows of one that is like it, and
-/// says so.
+/// What is said of an option that `bis replay` does not know, or of a word behind the trace. None: clap knows
+/// of one that is like it, and says so.
 fn unknown_option(error: &clap::Error) -> Option<String> {
     if error.kind() != ErrorKind::UnknownArgument || error.get(ContextKind::SuggestedArg).is_some() {
         return None;
     }
     let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else { return None };
+    if !option.starts_with('-') {
+        return Some(format!(
+            "bis: one argument too many: {option}: bis replay takes one trace; what is for the debugger stands behind --"
+        ));
+    }
     let of_rr = ONLY_RR.iter().find(|(names, _)| names.contains(&option.as_str()));
     Some(match of_rr {
         Some((_, instead)) => format!("bis: rr's option {option} is not there in bis replay: {instead}"),
@@ -131,9 +136,8 @@ fn unknown_option(error: &clap::Error) -> Option<String> {
 
 /// Ends after a command line that clap refused, or a `--help`.
 fn usage_error(error: &clap::Error) -> ! {
-    let is_of = |name: &str| std::env::args_os().nth(1).is_some_and(|command| command == name);
-    let recording = is_of("record");
-    if is_of("replay")
+    let command = std::env::args_os().nth(1).unwrap_or_default();
+    if command == "replay"
         && let Some(text) = unknown_option(error)
     {
         output::note(&text);
@@ -144,8 +148,7 @@ fn usage_error(error: &clap::Error) -> ! {
     let code = match error.exit_code() {
         0 => 0,
         // 2 could be the status of a recorded program.
-        _ if recording => status::RECORD,
-        _ => status::USAGE,
+        _ => status_of(command.as_bytes()),
     };
     process::exit(i32::from(code))
 }
@@ -184,16 +187,55 @@ fn name_bugs(code: u8) {
 fn start_log() {
     let Some(filter) = env::BIS_LOG.get() else { return };
     let filter = filter.to_string_lossy().into_owned();
-    match tracing_subscriber::EnvFilter::try_new(&filter) {
-        Ok(filter) => tracing_subscriber::fmt()
-            .with_env_filter(filter)
-            .with_writer(std::io::stderr)
-            .with_thread_names(true)
-            .with_ansi(false)
-            .init(),
-        Err(error) => output::note(&format!(
-            "bis: {}={filter} is not a filter ({error}); try info, debug, or bis_record=trace",
-            env::BIS_LOG.name
-        )),
+    let wrong = match tracing_subscriber::EnvFilter::try_new(&filter) {
+        Ok(good) => match nobody(&filter) {
+            None => {
+                tracing_subscriber::fmt()
+                    .with_env_filter(good)
+                    .with_writer(std::io::stderr)
+                    .with_thread_names(true)
+                    .with_ansi(false)
+                    .init();
+                return;
+            }
+            Some(name) => format!("bis has no part {name}"),
+        },
+        Err(error) => error.to_string(),
+    };
+    output::note(&format!(
+        "bis: {}={filter} is not a filter ({wrong}); try info, debug, or bis_record=trace",
+        env::BIS_LOG.name
+    ));
+}
+
+/// A name in a filter by which no part of bis writes to the log: to the filter's own reader any word is a
+/// name, also a level with a mistake in it.
+fn nobody(filter: &str) -> Option<&str> {
+    const PARTS: [&str; 9] = [
+        "bis",
+        "bis_agent",
+        "bis_debug",
+        "bis_record",
+        "bis_replay",
+        "bis_rewrite",
+        "bis_syscalls",
+        "bis_trace",
+        "bis_tracee",
+    ];
+    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+    let is_level = |word: &str| {
+        LEVELS.iter().any(|level| level.eq_ignore_ascii_case(word))
+            || word.parse::<u8>().is_ok_and(|n| n <= 5)
+    };
+    // What belongs to a name may have commas of its own, and is for who knows what to write there.
+    if filter.contains(['[', '{']) {
+        return None;
     }
+    let names = filter.split(',').map(str::trim).filter(|part| !part.is_empty() && !is_level(part));
+    let mut names = names.map(|part| part.split('=').next().unwrap_or_default());
+    // A filter's name stands for all that begin with it.
+    names.find(|name| {
+        let crate_name = name.split("::").next().unwrap_or_default();
+        !PARTS.iter().any(|part| part.starts_with(name) || *part == crate_name)
+    })
 }

@@ -121,9 +121,22 @@ fn is_bare_script(path: &Path) -> bool {
 /// Does it begin with `#!` and the name of an interpreter? (`load_script` in fs/binfmt_script.c takes a line
 /// without a name for no script of its own.)
 fn names_interpreter(head: &[u8]) -> bool {
-    let Some(rest) = head.strip_prefix(b"#!") else { return false };
-    let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    line.iter().any(|byte| !matches!(byte, b' ' | b'\t'))
+    interpreter(head).is_some()
+}
+
+fn interpreter(head: &[u8]) -> Option<&Path> {
+    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let mut words = line.split(|byte| matches!(byte, b' ' | b'\t' | 0));
+    words.find(|word| !word.is_empty()).map(|name| Path::new(OsStr::from_bytes(name)))
+}
+
+/// The interpreter that a script names and that is not there, seen from the working directory `cwd` (none:
+/// ours). The kernel's word for that is the one for a script that is not there.
+pub fn missing_interpreter(script: &Path, cwd: Option<&Path>) -> Option<PathBuf> {
+    let from = |path: &Path| cwd.map_or_else(|| path.to_owned(), |cwd| cwd.join(path));
+    let mut head = Vec::new();
+    File::open(from(script)).and_then(|file| file.take(256).read_to_end(&mut head)).ok()?;
+    interpreter(&head).filter(|name| !from(name).exists()).map(Path::to_owned)
 }
 
 /// Does one of the formats that are registered with the kernel (binfmt_misc) match this file?

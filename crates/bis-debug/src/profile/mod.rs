@@ -16,7 +16,7 @@ use std::{
 
 use bis_replay::{Interrupt, Limit, Replica, Solo, Stop, World};
 use bis_trace::{
-    Trace,
+    Trace, shown,
     types::{DomainId, EventSeq, Tid},
 };
 use bis_tracee::{balance, task};
@@ -47,7 +47,12 @@ impl Profile {
     /// A line for each stack: frames with semicolons between, a space, and microseconds; as flame graphs are
     /// made of.
     pub fn folded(&self) -> Vec<String> {
-        let line = |(stack, micros): (&Vec<String>, &u64)| format!("{} {micros}", stack.join(";"));
+        // What ends a frame or a line has to be the format's own.
+        let frame = |name: &String| shown::text(name.as_bytes()).replace(';', r"\x3b");
+        let line = |(stack, micros): (&Vec<String>, &u64)| {
+            let frames: Vec<_> = stack.iter().map(frame).collect();
+            format!("{} {micros}", frames.join(";"))
+        };
         self.stacks.iter().filter(|(_, micros)| **micros > 0).map(line).collect()
     }
 
@@ -182,5 +187,12 @@ mod tests {
         profile.add(stack(), Duration::from_micros(400));
         assert_eq!(profile.folded(), ["program;main;work 1100"]);
         assert_eq!(profile.samples, 2);
+    }
+
+    #[test]
+    fn names_do_not_break_the_lines_of_folded_stacks() {
+        let mut profile = Profile::default();
+        profile.add(vec!["a\nb;c".to_owned(), "main".to_owned()], Duration::from_micros(1));
+        assert_eq!(profile.folded(), [r"a\nb\x3bc;main 1"]);
     }
 }

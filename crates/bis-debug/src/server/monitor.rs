@@ -2,9 +2,12 @@
 //! and Midas send. The contract is at the head of `gdb_script.gdb`. They look, and they say where the next
 //! resume goes; they move nothing.
 
-use std::{fmt::Write as _, str::FromStr, time::Duration};
+use std::{fmt::Write as _, fs, os::unix::ffi::OsStrExt as _, str::FromStr, time::Duration};
 
-use bis_trace::types::{Addr, EventSeq, Tid};
+use bis_trace::{
+    shown,
+    types::{Addr, EventSeq, Tid},
+};
 
 use super::{
     memory::{Listed, Memory, Spot, Target},
@@ -462,6 +465,8 @@ impl<'t> Served<'t> {
 
     fn recording(&self) -> String {
         let trace = self.session.world().trace();
+        // Without the name `latest`, which will mean another trace tomorrow.
+        let dir = fs::canonicalize(trace.dir()).unwrap_or_else(|_| trace.dir().to_owned());
         let machine = trace.machine().cloned().unwrap_or_default();
         let entry = self.session.entry();
         let (kept, used, bound) = self.session.checkpoints();
@@ -471,7 +476,7 @@ impl<'t> Served<'t> {
         format!(
             "Recording: {}\nProcess:   {} ({})\nEvent:     {} (number {} of its program)\nMachine:   {}, {}\nRecorded:  by bis {}\n\
              Inside:    {kept} made by themselves, with {used} MiB of their own; they may take {bound} MiB\n",
-            trace.dir().display(),
+            shown::text(dir.as_os_str().as_bytes()),
             entry.pid,
             self.session.world().command(entry),
             self.session.replica().done().0,

@@ -11,6 +11,7 @@ use bis_replay::{
     Options,
     output::{Line, lines},
 };
+use bis_trace::Ending;
 
 use super::served::Served;
 
@@ -67,9 +68,11 @@ impl Served<'_> {
         }
         match replayed {
             Ok(summary) => {
-                if let Some(why) = summary.incomplete {
-                    let _ = writeln!(answer, "The recording was cut short: {why}");
-                }
+                let _ = match (summary.incomplete, world.trace().ended()) {
+                    (None, _) => Ok(()),
+                    (Some(_), Ending::Recording) => writeln!(answer, "The recording still goes on."),
+                    (Some(why), _) => writeln!(answer, "The recording was cut short: {why}"),
+                };
             }
             Err(error) => {
                 let _ = writeln!(answer, "The replay went no further: {error}");

@@ -70,7 +70,7 @@ pub(super) fn map(addr: Addr, prot: u32, backing: Backing) -> Effect {
 pub(super) fn exec_base() -> Base {
     Base::Exec {
         path: b"/test".to_vec(),
-        argv: vec![b"test".to_vec(), b"arg".to_vec()],
+        argv: vec![b"test".to_vec(), b"arg\n1".to_vec()],
         envp: vec![],
         cwd: vec![],
     }

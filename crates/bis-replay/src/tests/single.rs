@@ -108,7 +108,7 @@ fn another_register_is_a_divergence_that_shows_both() {
     assert_eq!(d.recent, ["1  it began", "2  getpid (system call 39) = 4711"]);
     let text = d.to_string();
     for part in
-        ["process 101 (test arg)", "0xbeef", "exit_group", "syscall", "mov eax,0E7h", "anonymous memory"]
+        [r"process 101 (test arg\n1)", "0xbeef", "exit_group", "syscall", "mov eax,0E7h", "anonymous memory"]
     {
         assert!(text.contains(part), "no {part:?} in {text}");
     }

@@ -28,7 +28,8 @@ pub struct Dump {
     /// Only events of this kind; can be given several times
     #[arg(short, long, value_name = "KIND")]
     pub kind: Vec<EventName>,
-    /// Only system calls of this name; can be given several times
+    /// Only system calls of this name, also of those that were made without a stop (hooked); can be given
+    /// several times
     #[arg(short, long, value_name = "NAME")]
     pub call: Vec<String>,
     /// With registers, address-space operations and bytes written

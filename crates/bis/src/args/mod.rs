@@ -38,6 +38,7 @@ pub use syscalls::Syscalls;
 const EXIT_STATUSES: &str = "Exit status:
   record  the program's own, or 128 + the signal that killed it;
           125 bis failed, 126 the program cannot be executed, 127 it was not found
+  run     as record
   replay  the debugger's own; with -a: 0 replayed to the end, 1 divergence, 2 bad command line or trace,
           3 the trace was cut short and replayed as far as it goes
   output  as replay -a

@@ -4,7 +4,10 @@ use std::{ffi::OsString, path::PathBuf};
 
 use bis_record::{Checksum, Counting, Level};
 use bis_trace::types::TickKind;
-use clap::{Args, ValueEnum};
+use clap::{
+    Args, ValueEnum,
+    builder::{OsStringValueParser, TypedValueParser as _},
+};
 
 use super::size;
 
@@ -93,7 +96,7 @@ pub struct Record {
     /// A name like `git` means all programs of that name, and with a slash it is a path; `*` and `?` stand
     /// for any text and any character. Such a program, with all that it starts, runs as without bis; the
     /// recording has a process that waits for it and has its exit status. PROGRAM itself is always recorded.
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long, value_name = "COMMAND", value_parser = OsStringValueParser::new().try_map(named))]
     pub detach: Vec<OsString>,
     /// What to do where this bis is itself being recorded by bis
     #[arg(long, value_name = "HOW", default_value = "join")]
@@ -305,6 +308,11 @@ impl TicksArg {
     pub fn counts(self) -> Counting {
         if self == TicksArg::Auto { Counting::WhereNeeded } else { Counting::WithThreads }
     }
+}
+
+/// A command that has a name: an empty one would leave out nothing.
+fn named(command: OsString) -> Result<OsString, String> {
+    if command.is_empty() { Err("give the name of a program, or a path".into()) } else { Ok(command) }
 }
 
 /// Two numbers of events, the second greater than the first.

@@ -6,13 +6,15 @@ use clap::Args;
 
 /// Remove recordings
 #[derive(Debug, Args)]
-#[command(after_help = "It asks nothing, says what it removed, and removes nothing that is not a trace.
+#[command(
+    after_help = "It asks nothing, says what it removed, and removes nothing that is not a trace, or an empty folder.
 
 Examples:
   bis rm make-3 make-4
   bis rm --older-than 7
   bis rm --all
-  bis rm --cache")]
+  bis rm --cache"
+)]
 pub struct Rm {
     /// Every trace in the folder of the traces
     #[arg(long, conflicts_with_all = ["older_than", "traces"])]

@@ -7,6 +7,7 @@ use bis_tracee::proc;
 use rustix::{
     fs::statvfs,
     process::{Resource, getrlimit},
+    system::uname,
 };
 use serde_json::json;
 
@@ -41,6 +42,11 @@ impl Check {
         Check { name: name.into(), ok: false, required: false, found: found.into(), remedy: remedy.into() }
     }
 
+    /// What nothing can be said of, good or bad, where `/proc` does not show our processes.
+    fn unknown(name: &str) -> Check {
+        Check::bad(name, "not known without the right /proc", "")
+    }
+
     fn required(self) -> Check {
         Check { required: true, ..self }
     }
@@ -51,7 +57,7 @@ fn read(path: &str) -> Option<String> {
 }
 
 fn kernel() -> Check {
-    let release = proc::setting("kernel/osrelease").unwrap_or_default();
+    let release = uname().release().to_string_lossy().into_owned();
     if enough(&release) {
         return Check::good("kernel", format!("Linux {release}"));
     }
@@ -104,6 +110,7 @@ fn processes() -> Check {
 
 fn yama() -> Check {
     match proc::setting("kernel/yama/ptrace_scope").as_deref() {
+        None if !Path::new("/proc/sys/kernel").exists() => Check::unknown("yama"),
         None => Check::good("yama", "not in this kernel: ptrace is not restricted by it"),
         Some("0" | "1") => Check::good("yama", "ptrace_scope allows tracing of own children"),
         Some(scope) => Check::bad(
@@ -115,6 +122,9 @@ fn yama() -> Check {
 }
 
 fn seccomp() -> Check {
+    if proc::what_is_wrong().is_some() {
+        return Check::unknown("seccomp");
+    }
     let status = proc::Fields::of_this_thread();
     match status.as_ref().and_then(|status| status.text("Seccomp")) {
         None => Check::bad("seccomp", "not in this kernel", "use a kernel with CONFIG_SECCOMP_FILTER"),
@@ -195,17 +205,18 @@ pub fn run(args: &Doctor) -> Result<u8> {
     if let Some(file) = &args.text {
         return super::doctor_text::run(file, args.json);
     }
-    let mut checks: Vec<Check> = bis_tracee::doctor::checks()
-        .into_iter()
-        .map(|check| Check {
-            name: check.name.into(),
-            ok: check.ok,
-            required: check.required,
-            found: check.found,
-            remedy: check.remedy.into(),
-        })
-        .collect();
-    checks.extend([processor(), kernel(), processes(), yama(), seccomp(), pmu(), descriptors(), debugger()]);
+    // The trials need it, so where it is wrong that is all that there is to say of them.
+    let processes = processes();
+    let trials = if processes.ok { None } else { Some(Check::unknown("tracing")) };
+    let mut checks: Vec<Check> = [processes].into_iter().chain(trials).collect();
+    checks.extend(bis_tracee::doctor::checks().into_iter().map(|check| Check {
+        name: check.name.into(),
+        ok: check.ok,
+        required: check.required,
+        found: check.found,
+        remedy: check.remedy.into(),
+    }));
+    checks.extend([processor(), kernel(), yama(), seccomp(), pmu(), descriptors(), debugger()]);
     checks.extend(traces_folder());
     let fit = checks.iter().all(|check| check.ok || !check.required);
     let mut out = output::page();

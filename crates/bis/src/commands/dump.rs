@@ -7,12 +7,15 @@ use std::{
     io::Write,
 };
 
+use bis_agent::hooks::entries;
 use bis_syscalls::row;
 use bis_trace::{
     Trace, TraceError,
     event::{Event, EventKind, Meta, WayBack},
     types::{DomainId, EventSeq, Tid},
 };
+
+use serde_json::Value;
 
 use crate::{
     args::{Dump, EventName},
@@ -134,10 +137,29 @@ fn call_of(kind: &EventKind) -> Option<u64> {
     }
 }
 
+/// The numbers of the calls that were asked for; none: all are meant.
+#[derive(Default)]
+pub struct Calls(HashSet<u64>);
+
+impl Calls {
+    pub fn wants(&self, nr: u64) -> bool {
+        self.0.is_empty() || self.0.contains(&nr)
+    }
+
+    /// Is one of these calls in the event? Those between two stops are one event.
+    fn wants_of(&self, kind: &EventKind) -> bool {
+        self.0.is_empty()
+            || match kind {
+                EventKind::Hooked { log, .. } => entries(log).any(|entry| self.wants(entry.nr.into())),
+                kind => call_of(kind).is_some_and(|nr| self.wants(nr)),
+            }
+    }
+}
+
 /// What was asked for, checked.
 struct Filter<'a> {
     args: &'a Dump,
-    calls: HashSet<u64>,
+    calls: Calls,
 }
 
 impl<'a> Filter<'a> {
@@ -155,7 +177,13 @@ impl<'a> Filter<'a> {
             Ok(found)
         };
         let calls = args.call.iter().map(numbers).collect::<Result<Vec<_>>>()?;
-        Ok(Filter { args, calls: calls.into_iter().flatten().collect() })
+        if args.from > args.to {
+            let Dump { from, to, .. } = args;
+            return Err(Failure::usage(format!(
+                "there are no events from {from} to {to}: --to is before --from"
+            )));
+        }
+        Ok(Filter { args, calls: Calls(calls.into_iter().flatten().collect()) })
     }
 
     fn of_task(&self, pid: Tid, tid: Tid) -> bool {
@@ -167,7 +195,7 @@ impl<'a> Filter<'a> {
         (self.args.from..=self.args.to).contains(&event.seq.0)
             && self.of_task(pid, event.tid)
             && (self.args.kind.is_empty() || self.args.kind.contains(&name_of(&event.kind)))
-            && (self.calls.is_empty() || call_of(&event.kind).is_some_and(|nr| self.calls.contains(&nr)))
+            && self.calls.wants_of(&event.kind)
     }
 }
 
@@ -190,8 +218,9 @@ pub fn run(args: &Dump) -> Result<u8> {
         return Err(Failure::usage("the trace has no such process or thread (bis ps --threads shows all)"));
     }
     let mut out = output::page();
-    let mut text = Text::new(args.full);
+    let mut text = Text::new(args.full, &filter.calls);
     text.ways_back = ways_back(&trace);
+    let mut last = EventSeq(0);
     for item in Merged::new(&trace, domains.into_iter()) {
         let (domain, event) = match item {
             Ok(item) => item,
@@ -201,6 +230,7 @@ pub fn run(args: &Dump) -> Result<u8> {
                 return Err(error.into());
             }
         };
+        last = event.seq;
         if event.seq.0 > args.to {
             break;
         }
@@ -215,11 +245,21 @@ pub fn run(args: &Dump) -> Result<u8> {
             if let Some(to) = text.ways_back.get(&event.seq) {
                 value["back_to"] = to.0.into();
             }
+            if let Some(calls) = value.get_mut("calls").and_then(Value::as_array_mut) {
+                calls.retain(|call| call["nr"].as_u64().is_some_and(|nr| filter.calls.wants(nr)));
+            }
             writeln!(out, "{value}")?;
         } else {
             text.write(&mut out, domain, pid, &event)?;
         }
     }
     out.flush()?;
+    // Of some processes there may be none: that is an answer.
+    if last.0 < args.from && args.pid.is_empty() && args.tid.is_empty() {
+        return Err(Failure::usage(format!(
+            "there are no events from {} on: the last one is {last}",
+            args.from
+        )));
+    }
     Ok(0)
 }

@@ -17,14 +17,17 @@ use bis_trace::{
     types::{Addr, DomainId, EventSeq, REGISTER_NAMES, Registers, StandardStream, Tid},
 };
 
+use super::dump::Calls;
 use crate::{human, json};
 
 /// Bytes of one write that a line shows; JSON has all.
 const SHOWN_BYTES_MAX: usize = 64;
 
 /// Makes lines, and remembers the call that each task is in.
-pub struct Text {
+pub struct Text<'a> {
     full: bool,
+    /// Of hooked calls only these are shown.
+    calls: &'a Calls,
     entered: HashMap<(DomainId, Tid), Call>,
     /// The events by which a process goes back to a checkpoint of itself, and behind which one that is.
     pub ways_back: HashMap<EventSeq, EventSeq>,
@@ -140,9 +143,9 @@ fn bytes(data: &[u8]) -> String {
     format!("{text}{more} ({} bytes)", data.len())
 }
 
-impl Text {
-    pub fn new(full: bool) -> Text {
-        Text { full, entered: HashMap::new(), ways_back: HashMap::new() }
+impl<'a> Text<'a> {
+    pub fn new(full: bool, calls: &'a Calls) -> Text<'a> {
+        Text { full, calls, entered: HashMap::new(), ways_back: HashMap::new() }
     }
 
     /// To be told of every event, shown or not.
@@ -224,7 +227,8 @@ impl Text {
                 format!("-- paused at {:#x} ({how})", pause.regs.rip)
             }
             EventKind::Hooked { log, .. } => {
-                let calls: Vec<String> = entries(log).map(hooked_call).collect();
+                let meant = entries(log).filter(|entry| self.calls.wants(entry.nr.into()));
+                let calls: Vec<String> = meant.map(hooked_call).collect();
                 // A loop makes thousands of the same.
                 let shown: Vec<String> = calls
                     .chunk_by(|a, b| a == b)

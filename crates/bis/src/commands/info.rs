@@ -13,8 +13,8 @@ use std::{
 use bis_replay::learnt::{How, Learnt};
 use bis_trace::{
     Ending, Sharing, StreamStats, Trace,
-    event::{Kept, Meta, Refusal, WayBack},
-    types::{DomainId, EventSeq, Tid},
+    event::{Kept, Meta, Refusal, TaskEnd, WayBack},
+    types::{DomainId, EventSeq, Signal, Tid},
 };
 use bis_tracee::features;
 
@@ -42,18 +42,46 @@ pub struct Ended {
 
 pub fn ending(trace: &Trace) -> Ended {
     match trace.ended() {
-        &Ending::Complete { exit_code } => Ended {
-            short: format!("exit {exit_code}"),
-            long: match exit_code {
-                129..=192 => format!(
-                    "complete; exit status {exit_code} (killed by {}, if it did not choose that status itself)",
-                    bis_trace::types::Signal(exit_code - 128)
-                ),
-                _ => format!("complete; exit status {exit_code}"),
-            },
-        },
+        &Ending::Complete { exit_code } => {
+            let exit = format!("exit status {exit_code}");
+            let short = format!("exit {exit_code}");
+            match (first_end(trace), exit_code) {
+                // The status is as a shell's: one that a program chooses may look the same.
+                (Some(TaskEnd::Killed(signal)), _) if exit_code == signal.0.saturating_add(128) => Ended {
+                    short: format!("killed by {signal}"),
+                    long: format!("complete; {exit} (killed by {signal})"),
+                },
+                (Some(TaskEnd::Exited(code)), _) if code == exit_code => {
+                    Ended { short, long: format!("complete; {exit}") }
+                }
+                // The first thread ended before its process did.
+                (_, 129..=192) => {
+                    let signal = Signal(exit_code - 128);
+                    let long = format!(
+                        "complete; {exit} (killed by {signal}, if it did not choose that status itself)"
+                    );
+                    Ended { short, long }
+                }
+                _ => Ended { short, long: format!("complete; {exit}") },
+            }
+        }
         Ending::Cut { why } => Ended { short: "cut".into(), long: format!("cut short: {why}") },
+        Ending::Recording => Ended { short: "recording".into(), long: "still being recorded".into() },
     }
+}
+
+/// What became of the first process: the end of its first thread, which has its id (others may have that
+/// later).
+fn first_end(trace: &Trace) -> Option<TaskEnd> {
+    let first = trace.domains().next()?.pid;
+    trace.metas().find_map(|meta| match meta {
+        Meta::TaskEnd { tid, status: end @ (TaskEnd::Exited(_) | TaskEnd::Killed(_)), .. }
+            if *tid == first =>
+        {
+            Some(*end)
+        }
+        _ => None,
+    })
 }
 
 fn yes(value: bool) -> &'static str {
@@ -166,7 +194,7 @@ pub fn run(args: &Info) -> Result<u8> {
 }
 
 fn write_origin(out: &mut impl Write, trace: &Trace, path: &Path) -> io::Result<()> {
-    writeln!(out, "trace        {}", path.display())?;
+    writeln!(out, "trace        {}", human::path(path))?;
     if let Some(machine) = trace.machine() {
         writeln!(out, "command      {}", human::command_line(&machine.argv))?;
         writeln!(out, "folder       {}", human::text(&machine.cwd))?;

@@ -3,6 +3,7 @@
 use std::{
     io::Write,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use bis_trace::Trace;
@@ -20,6 +21,8 @@ use crate::{
 struct Line {
     path: PathBuf,
     started_s: i64,
+    /// Tells those apart that were begun within a second.
+    born: SystemTime,
     size_bytes: u64,
     command: String,
     state: String,
@@ -28,12 +31,14 @@ struct Line {
 fn look(path: PathBuf) -> Line {
     let size_bytes = size_on_disk(&path);
     let recording = folder::is_recording(&path);
+    let born = born(&path);
     match Trace::open(&path) {
         Ok(trace) => {
             // A recorder that was killed at once leaves a trace that says nothing about itself.
             let machine = trace.machine().cloned().unwrap_or_default();
             Line {
                 started_s: if machine.started_s > 0 { machine.started_s } else { modified_s(&path) },
+                born,
                 size_bytes,
                 command: human::command_line(&machine.argv),
                 state: if recording { "recording".into() } else { ending(&trace).short },
@@ -42,6 +47,7 @@ fn look(path: PathBuf) -> Line {
         }
         Err(error) => Line {
             started_s: modified_s(&path),
+            born,
             size_bytes,
             command: String::new(),
             state: if recording { "recording".into() } else { format!("unreadable: {error}") },
@@ -50,16 +56,23 @@ fn look(path: PathBuf) -> Line {
     }
 }
 
+/// When a trace's folder was made. Where the filesystem does not know, when its log was written last: in the
+/// order in which the recordings ended, mostly that in which they began.
+fn born(path: &Path) -> SystemTime {
+    let made = path.metadata().and_then(|metadata| metadata.created());
+    made.or_else(|_| path.join("log").metadata()?.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
 fn modified_s(path: &Path) -> i64 {
     let modified = path.metadata().and_then(|metadata| metadata.modified()).ok();
-    let since = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    let since = modified.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
     since.and_then(|since| i64::try_from(since.as_secs()).ok()).unwrap_or(0)
 }
 
 pub fn run(args: &Ls) -> Result<u8> {
     let traces = folder::traces()?;
     let mut lines: Vec<Line> = folder::list(&traces)?.into_iter().map(look).collect();
-    lines.sort_by(|a, b| (a.started_s, &a.path).cmp(&(b.started_s, &b.path)));
+    lines.sort_by(|a, b| (a.started_s, a.born, &a.path).cmp(&(b.started_s, b.born, &b.path)));
     if args.newest_first != args.reverse {
         lines.reverse();
     }
@@ -90,7 +103,7 @@ pub fn run(args: &Ls) -> Result<u8> {
                 human::text(name(line).as_bytes()),
                 human::date(line.started_s),
                 human::bytes(line.size_bytes),
-                line.state.clone(),
+                human::text(line.state.as_bytes()),
                 human::shortened(&line.command, room),
             ]);
         }

@@ -17,7 +17,7 @@ const NAMED_MAX: usize = 5;
 pub fn run(args: &Pack) -> Result<u8> {
     let path = folder::find(&args.trace.name)?;
     if folder::is_recording(&path) {
-        let what = format!("pack {}", path.display());
+        let what = format!("pack {}", human::path(&path));
         return Err(Failure::of(what, "it is being recorded; wait until the program has ended"));
     }
     let trace = Trace::open(&path)?;
@@ -27,7 +27,7 @@ pub fn run(args: &Pack) -> Result<u8> {
     let packed = pack(&trace, wanted, show).map_err(|error| Failure::usage(error.to_string()))?;
     drop(bar);
     let mut out = output::page();
-    writeln!(out, "packed {}", path.canonicalize().unwrap_or(path).display())?;
+    writeln!(out, "packed {}", human::path(&path.canonicalize().unwrap_or(path)))?;
     writeln!(out, "  programs and libraries: {}", new(packed.own))?;
     if args.symbols {
         writeln!(out, "  symbols: {}", new(packed.symbols))?;
@@ -52,7 +52,7 @@ fn new(count: Count) -> String {
 /// A line for each of some files, and how many others there are.
 fn missing(out: &mut impl Write, what: &str, files: &BTreeSet<PathBuf>) -> Result<()> {
     for path in files.iter().take(NAMED_MAX) {
-        writeln!(out, "    {what}: {}", path.display())?;
+        writeln!(out, "    {what}: {}", human::path(path))?;
     }
     if let Some(others) = files.len().checked_sub(NAMED_MAX).filter(|others| *others > 0) {
         writeln!(out, "    {what}: {} more", human::count(others as u64))?;

@@ -264,7 +264,7 @@ pub fn run(args: &Ps) -> Result<u8> {
             let value = json!({
                 "pid": process.pid.0, "ppid": process.ppid.0, "from": process.from.0,
                 "domains": process.domains.iter().map(|domain| domain.0).collect::<Vec<_>>(),
-                "argv": process.argv.iter().map(|arg| human::text(arg)).collect::<Vec<_>>(),
+                "argv": process.argv.iter().map(|arg| json::text(arg)).collect::<Vec<_>>(),
                 "execs": process.exec_count, "threads": process.thread_count(), "events": process.event_count,
                 "end": process.end().map(json::task_end), "tasks": tasks,
                 "ways_back": process.ways_back.iter().map(way).collect::<Vec<_>>(),

@@ -26,7 +26,7 @@ use crate::{
     commands::{debug, doctor, guided::Guided, make_texts, on_replay},
     env,
     failure::{Failure, Result, status},
-    folder,
+    folder, human,
     nested::{self, Outer},
     output, program,
 };
@@ -68,6 +68,7 @@ fn record(args: Record, live: bool) -> Result<u8> {
     };
     let mark = folder::mark_recording(&place.path);
     folder::leave_word_in(&place.path);
+    let (program, seen_from) = (found.path.clone(), cwd.clone());
     let result = bis_record::record(&Options {
         begins,
         program: found.path,
@@ -101,7 +102,10 @@ fn record(args: Record, live: bool) -> Result<u8> {
     }
     match result {
         Ok(ended) => Ok(tell(ended, place, args.making.verbose)),
-        Err(error) => Err(told(&error, &name, place)),
+        Err(error) => {
+            let interpreter = program::missing_interpreter(&program, seen_from.as_deref());
+            Err(told(&error, &name, interpreter.as_deref(), place))
+        }
     }
 }
 
@@ -216,8 +220,11 @@ fn tell(ended: Ended, place: Place, verbose: bool) -> u8 {
 }
 
 /// What is to be said about a recording that has failed. Its trace stays if it has begun.
-fn told(error: &RecordError, name: &OsStr, place: Place) -> Failure {
-    let failure = failure(error, name);
+fn told(error: &RecordError, name: &OsStr, interpreter: Option<&Path>, place: Place) -> Failure {
+    let mut failure = failure(error, name);
+    if let (status::NOT_FOUND, Some(interpreter)) = (failure.status, interpreter) {
+        failure.message += &format!("; its interpreter {} is not there", human::path(interpreter));
+    }
     if matches!(error, RecordError::Trace(TraceError::Gone(_))) {
         return failure;
     }

@@ -49,12 +49,10 @@ pub fn run(args: &Replay) -> Result<u8> {
         progress: progress(args.quiet),
     };
     match bis_replay::replay(&trace, &options) {
-        Ok(summary) => Ok(match summary.incomplete.or_else(|| cut(&trace, args)) {
+        Ok(summary) => Ok(match lacking(&trace, summary.incomplete, args.pid.is_none()) {
             None => 0,
             Some(why) => {
-                output::note(&format!(
-                    "bis: replayed all that there is of this trace; it was cut short: {why}"
-                ));
+                output::note(&format!("bis: replayed all that there is of this trace; {why}"));
                 status::CUT
             }
         }),
@@ -132,13 +130,27 @@ pub fn pid_of(trace: &Trace, process: &ProcessArg) -> Result<Tid> {
     })
 }
 
-/// Why the trace as a whole is not complete. A whole replay of it is none of the program's run, also where no
+/// What a replay has not got of the run, as a clause; none: it has all. `found` is what the replay itself
+/// says. A replay of all processes is none of the whole run where the trace is not whole, also where no
 /// domain shows it: the cut may have come before the first event. One process can be complete in a trace that
 /// is not.
-fn cut(trace: &Trace, args: &Replay) -> Option<String> {
+pub fn lacking(trace: &Trace, found: Option<String>, of_all: bool) -> Option<String> {
+    let why = found.or_else(|| match trace.ended() {
+        Ending::Complete { .. } => None,
+        Ending::Cut { why } => of_all.then(|| why.clone()),
+        Ending::Recording => of_all.then(String::new),
+    })?;
+    Some(match trace.ended() {
+        Ending::Recording => no_more(trace).to_owned(),
+        _ => format!("{}: {why}", no_more(trace)),
+    })
+}
+
+/// Why a trace goes no further.
+pub fn no_more(trace: &Trace) -> &'static str {
     match trace.ended() {
-        Ending::Cut { why } if args.pid.is_none() => Some(why.clone()),
-        _ => None,
+        Ending::Recording => "it is still being recorded",
+        _ => "it was cut short",
     }
 }
 

@@ -37,7 +37,7 @@ pub fn run(args: &Rm) -> Result<u8> {
     let mut code = 0;
     for path in chosen {
         match path.and_then(|path| remove(&path)) {
-            Ok((path, freed)) => writeln!(out, "removed {} ({})", path.display(), human::bytes(freed))?,
+            Ok((path, freed)) => writeln!(out, "removed {} ({})", human::path(&path), human::bytes(freed))?,
             Err(failure) => {
                 // The others can still be removed.
                 failure.print();
@@ -49,7 +49,7 @@ pub fn run(args: &Rm) -> Result<u8> {
         let swept = store.sweep(if args.all { Spare::Nothing } else { Spare::Again });
         if swept.files > 0 {
             let (files, bytes) = (human::counted(swept.files, "file"), human::bytes(swept.bytes));
-            writeln!(out, "removed {files} that no trace needs from {} ({bytes})", store.dir().display())?;
+            writeln!(out, "removed {files} that no trace needs from {} ({bytes})", human::path(store.dir()))?;
         }
         if let (files @ 1.., bytes) = swept.spared {
             let (files, bytes) = (human::counted(files, "file"), human::bytes(bytes));
@@ -63,8 +63,9 @@ pub fn run(args: &Rm) -> Result<u8> {
         && !traces.join(folder::LATEST).exists()
         && folder::latest(&traces).is_some()
     {
-        folder::set_latest(&traces, None)
-            .map_err(|error| Failure::of(format!("remove the link {}/latest", traces.display()), error))?;
+        folder::set_latest(&traces, None).map_err(|error| {
+            Failure::of(format!("remove the link {}/latest", human::path(&traces)), error)
+        })?;
     }
     out.flush()?;
     Ok(code)
@@ -83,7 +84,7 @@ fn age_s(path: &Path) -> i64 {
 }
 
 fn remove(named: &Path) -> Result<(PathBuf, u64)> {
-    let what = || format!("remove {}", named.display());
+    let what = || format!("remove {}", human::path(named));
     // A link (latest) stands for the trace that it names.
     let path = fs::canonicalize(named).map_err(|error| Failure::of(what(), error))?;
     if !folder::is_trace(&path) && !folder::is_unborn(&path) {

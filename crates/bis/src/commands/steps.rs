@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 use bis_debug::{Step, StepDifference};
 use bis_trace::{Trace, types::REGISTER_NAMES};
 
-use super::debug;
+use super::{debug, replay::no_more};
 use crate::{
     args::Replay,
     failure::{Failure, Result, status},
@@ -22,7 +22,7 @@ pub fn run(args: &Replay, from: u64) -> Result<u8> {
     match whole.map_err(|error| Failure::usage(error.to_string()))? {
         true => Ok(0),
         false => {
-            output::note("bis: replayed all that there is of this trace; it was cut short");
+            output::note(&format!("bis: replayed all that there is of this trace; {}", no_more(&trace)));
             Ok(status::CUT)
         }
     }
@@ -72,7 +72,7 @@ pub fn compare(args: &Replay) -> Result<u8> {
     }
     output::note(&format!("bis: {count} compared, all with the recorded registers"));
     if compared.is_cut {
-        output::note("bis: compared all that there is of this trace; it was cut short");
+        output::note(&format!("bis: compared all that there is of this trace; {}", no_more(&trace)));
         return Ok(status::CUT);
     }
     Ok(0)

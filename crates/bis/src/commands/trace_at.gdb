@@ -22,6 +22,16 @@ class BisTracePoint(gdb.Breakpoint):
         self.silent = True
         self.place, self.expressions = location, expressions
         self.has_come = False
+        # An address has a breakpoint also where there is no memory for one.
+        self.is_nowhere = location.startswith("*") and not self.has_memory()
+
+    def has_memory(self):
+        try:
+            for location in self.locations:
+                gdb.selected_inferior().read_memory(location.address, 1)
+            return True
+        except gdb.error:
+            return False
 
     def value(self, expression):
         try:
@@ -106,7 +116,7 @@ class BisTrace:
                     return 1
             else:
                 break
-        missing = [point.place for point in points if not point.has_come and point.pending]
+        missing = [point.place for point in points if not point.has_come and (point.is_nowhere or point.pending)]
         for place in missing:
             sys.__stderr__.write("bis: there is no place %s in what this process has executed\n" % place)
         return 2 if missing else 0

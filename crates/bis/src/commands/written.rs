@@ -18,11 +18,11 @@ use bis_trace::{
 };
 use serde_json::json;
 
-use super::replay::{failure_of, fits_here, pid_of};
+use super::replay::{failure_of, fits_here, lacking, pid_of};
 use crate::{
     args::Output,
     failure::{Result, status},
-    folder, human, nested, output, progress,
+    folder, human, json, nested, output, progress,
 };
 
 /// Lines that wait to be printed, at most: the replay waits for a reader that is slow.
@@ -53,14 +53,14 @@ pub fn run(args: &Output) -> Result<u8> {
         Ok((heard, replayed))
     })?;
     heard?;
-    match replayed {
-        Ok(Summary { incomplete: None, .. }) => Ok(0),
-        Ok(Summary { incomplete: Some(why), .. }) => {
-            output::note(&format!("bis: this is all that there is of this trace; it was cut short: {why}"));
-            Ok(status::CUT)
+    let summary = replayed.map_err(|error| failure_of(&error))?;
+    Ok(match lacking(&trace, summary.incomplete, args.pid.is_none()) {
+        None => 0,
+        Some(why) => {
+            output::note(&format!("bis: this is all that there is of this trace; {why}"));
+            status::CUT
         }
-        Err(error) => Err(failure_of(&error)),
-    }
+    })
 }
 
 /// Prints the lines that were asked for, as they come.
@@ -74,11 +74,12 @@ fn show(args: &Output, pids: &HashMap<DomainId, Tid>, lines: mpsc::Receiver<Line
         let Some(offset) = sought.map_or(Some(0), |text| line.find(text)) else { continue };
         let writer = line.writer(offset);
         let pid = pids.get(&writer.domain).map_or(0, |pid| pid.0);
-        let text = human::text(&line.text);
         if args.json {
+            let text = json::text(&line.text);
             let line = json!({"event": writer.event.0, "pid": pid, "fd": line.stream.number(), "line": text});
             writeln!(out, "{line}")?;
         } else {
+            let text = human::text(&line.text);
             writeln!(out, "{:>8} {pid:>8}  {:>2}  {text}", writer.event.0, line.stream.number())?;
         }
         if args.find.is_some() {

@@ -1,6 +1,6 @@
 //! Help, and command lines that are none.
 
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt};
 
 use crate::desk::Desk;
 
@@ -51,6 +51,11 @@ fn bad_command_lines_of_record_are_told_from_the_programs_status() {
     let desk = Desk::new();
     assert_eq!(desk.run(&["record"]).status, 125);
     assert_eq!(desk.run(&["record", "--bogus", "true"]).status, 125);
+    assert_eq!(desk.run(&["run"]).status, 125);
+    assert_eq!(desk.run(&["run", "--bogus", "true"]).status, 125);
+    let overview = desk.shows(&["--help"]);
+    assert!(overview.contains("\n  run     as record"), "{overview}");
+    assert_eq!(desk.run(&["record", "--detach=", "true"]).status, 125);
     assert_eq!(desk.run(&["ls", "--bogus"]).status, 2);
     assert!(desk.refuses(&["record", "--env", "X", "true"], 125).contains("NAME=VALUE"));
     assert!(desk.refuses(&["record", "--cwd", "/nowhere", "true"], 125).contains("no such folder"));
@@ -63,4 +68,43 @@ fn bad_command_lines_of_record_are_told_from_the_programs_status() {
     assert!(desk.refuses(&["record", "-o", "full", "true"], 125).contains("not empty"));
     // Nothing of all that left a trace.
     assert!(!desk.traces().exists());
+}
+
+#[test]
+fn a_word_too_many_is_no_option() {
+    let desk = Desk::new();
+    assert!(desk.refuses(&["replay", "-a", "base", "extra"], 2).contains("one argument too many: extra"));
+    assert!(desk.refuses(&["replay", "-a", "--bogus"], 2).contains("has no option --bogus"));
+}
+
+#[test]
+fn a_log_that_nobody_writes_is_named() {
+    let desk = Desk::new();
+    desk.trace("sh-0", 1, true);
+    let said = |filter: &str| {
+        let output = desk.command(&["ps", "sh-0"]).env("BIS_LOG", filter).output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for wrong in ["zzz", "bis_record=zzz", "bis_recrod=debug", "info,zzz"] {
+        assert!(
+            said(wrong).contains(&format!("BIS_LOG={wrong} is not a filter")),
+            "{wrong}: {}",
+            said(wrong)
+        );
+    }
+    for good in ["warn", "INFO", "off", "bis_record=trace", "warn,bis_replay::world=debug", "bis_tracee"] {
+        assert_eq!(said(good), "", "{good}");
+    }
+}
+
+/// The kernel's word for a missing interpreter is that for a missing program.
+#[test]
+fn a_missing_interpreter_is_named() {
+    let desk = Desk::new();
+    let script = desk.folder.path().join("script");
+    fs::write(&script, "#! /no/such -x\n").unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let said = desk.refuses(&["record", "./script"], 127);
+    assert!(said.contains("./script") && said.contains("its interpreter /no/such"), "{said}");
 }

@@ -67,8 +67,9 @@ fn ls_and_rm() {
     let rows: Vec<Vec<&str>> = list.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[0], ["NAME", "DATE", "SIZE", "STATE", "COMMAND"]);
     assert_eq!(rows.iter().skip(1).map(|row| row[0]).collect::<Vec<_>>(), ["old-0", "old-1", "new-0"]);
-    assert!(rows[1].contains(&"cut") && list.lines().nth(2).unwrap().contains("exit 143"), "{list}");
-    assert!(desk.shows(&["ls", "--json"]).contains("\"latest\":true"));
+    assert!(rows[1].contains(&"cut") && list.lines().nth(2).unwrap().contains("killed by SIGTERM"), "{list}");
+    let json = desk.shows(&["ls", "--json"]);
+    assert!(json.contains("\"latest\":true") && json.contains("\"state\":\"killed by SIGTERM\""), "{json}");
 
     // Files that cannot be written, in folders that cannot be changed, are still ours to remove.
     let files = read_only.join("files");
@@ -80,12 +81,11 @@ fn ls_and_rm() {
 
     assert!(desk.refuses(&["rm", "keep"], 2).contains("not a trace"));
     assert!(desk.refuses(&["rm", desk.folder.path().to_str().unwrap()], 2).contains("not a trace"));
-    // An empty folder is what a recorder leaves that was killed at once, but only in the folder of the
-    // traces.
-    for (folder, status) in [(desk.traces().join("unborn-0"), 0), (desk.folder.path().join("elsewhere"), 2)] {
+    // An empty folder is what a recorder leaves that was killed at once, wherever its trace was to be.
+    for folder in [desk.traces().join("unborn-0"), desk.folder.path().join("elsewhere")] {
         fs::create_dir(&folder).unwrap();
-        assert_eq!(desk.run(&["rm", folder.to_str().unwrap()]).status, status);
-        assert_eq!(folder.exists(), status != 0);
+        assert_eq!(desk.shows(&["rm", folder.to_str().unwrap()]).lines().count(), 1);
+        assert!(!folder.exists());
     }
     assert_eq!(desk.shows(&["rm", "--older-than", "30"]).lines().count(), 2);
     assert!(!read_only.exists() && keep.join("linked").exists());
@@ -109,8 +109,53 @@ fn a_trace_that_is_being_recorded_is_left_alone() {
     rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
     assert!(desk.shows(&["ls"]).contains("recording"));
     assert!(desk.refuses(&["rm", "sh-0"], 2).contains("being recorded"));
-    assert_eq!(desk.shows(&["rm", "--all"]), "");
     // Not by closing it: a process that another test is just starting may have the descriptor still.
     rustix::fs::flock(&held, rustix::fs::FlockOperation::Unlock).unwrap();
     assert_eq!(desk.shows(&["rm", "--all"]).lines().count(), 1);
+}
+
+/// What there is of a recording that goes on is neither whole nor all that there will be.
+#[test]
+fn a_recording_that_goes_on_is_not_cut_short() {
+    let desk = Desk::new();
+    desk.recording("sh-0");
+    let path = desk.traces().join("sh-0");
+    let _ = fs::remove_file(path.join("index"));
+    let log = fs::OpenOptions::new().write(true).open(path.join("log")).unwrap();
+    log.set_len(log.metadata().unwrap().len() - 1).unwrap();
+    let said = |command: &[&str]| {
+        let ran = desk.run(command);
+        assert_eq!(ran.status, 3, "{command:?}: {}", ran.stderr);
+        ran.stderr
+    };
+    let commands = [&["replay", "-a", "sh-0"][..], &["output", "sh-0"]];
+    let held = fs::File::open(&path).unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    for command in commands {
+        let said = said(command);
+        assert!(said.contains("it is still being recorded") && !said.contains("cut short"), "{said}");
+    }
+    assert!(desk.shows(&["info", "sh-0"]).contains("still being recorded"));
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::Unlock).unwrap();
+    for command in commands {
+        assert!(said(command).contains("it was cut short: "), "{command:?}");
+    }
+    fs::write(path.join("log"), "").unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    assert!(desk.refuses(&["replay", "-a", "sh-0"], 2).contains("there is no event yet"));
+}
+
+/// Many recordings are made within a second: the newest is the one that `latest` means.
+#[test]
+fn the_newest_is_first_within_a_second() {
+    let desk = Desk::new();
+    for name in ["b", "c", "a"] {
+        desk.trace(name, 1_000_000_000, true);
+        // The clock of files goes on in steps of some milliseconds.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(desk.shows(&["ls", "-t", "--rr"]), "a\nc\nb\n");
+    // A recording does not become newer by what is done with it.
+    fs::write(desk.traces().join("b/learnt"), "").unwrap();
+    assert_eq!(desk.shows(&["ls", "--rr"]), "b\nc\na\n");
 }

@@ -129,6 +129,36 @@ fn doctor_tries_everything_and_says_so() {
     assert!(text.contains("cannot write to /proc") && text.contains("BIS_TRACES"), "{text}");
 }
 
+/// Where `/proc` is another namespace's, what is found by it says nothing: neither of the kernel nor of bis.
+#[test]
+fn doctor_without_the_right_proc() {
+    let desk = Desk::new();
+    let bis = env!("CARGO_BIN_EXE_bis");
+    let unshare = |arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--pid", "--mount", "--fork"]).args(arguments);
+        command.stdin(Stdio::null()).env("BIS_TRACES", desk.traces()).current_dir(desk.folder.path());
+        command.output()
+    };
+    if !unshare(&["true"]).is_ok_and(|output| output.status.success()) {
+        println!("ignored: no namespaces for processes here");
+        return;
+    }
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let none = "mount -t tmpfs none /proc && exec \"$0\" doctor";
+    for arguments in [&[bis, "doctor"][..], &["sh", "-c", none, bis]] {
+        let ran = unshare(arguments).unwrap();
+        let text = String::from_utf8_lossy(&ran.stdout);
+        assert_eq!(ran.status.code(), Some(1), "{text}");
+        assert!(text.starts_with("FAIL  processes"), "{text}");
+        assert!(text.contains(&format!("Linux {}", release.trim())), "{text}");
+        for wrong in ["a bug in bis", "CONFIG_SECCOMP_FILTER", "Linux 5.15 or newer", "docker"] {
+            assert!(!text.contains(wrong), "{wrong}: {text}");
+        }
+        assert!(text.contains("not known without the right /proc"), "{text}");
+    }
+}
+
 #[test]
 fn doctor_looks_at_a_text() {
     let desk = Desk::new();

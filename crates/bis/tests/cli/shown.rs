@@ -1,14 +1,22 @@
 //! What is shown of a trace, by whatever name it is found.
 
-use std::{fs, os::unix::fs::symlink, process::Stdio};
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    os::unix::{
+        ffi::{OsStrExt, OsStringExt},
+        fs::symlink,
+    },
+    process::Stdio,
+};
 
 use bis_trace::{
     Writer,
-    event::{DomainEntry, Event, EventKind, Lapse, Meta, Outcome, Start},
+    event::{Base, DomainEntry, Event, EventKind, Lapse, Meta, Outcome, Start},
     types::{DomainId, Tid},
 };
 
-use crate::desk::{Desk, call, exec};
+use crate::desk::{Desk, call, exec, write_trace};
 
 #[test]
 fn traces_are_found_by_name_and_by_path() {
@@ -40,7 +48,7 @@ fn info_says_where_when_and_how_it_ended() {
         "command      sh -c 'ls -l; true'",
         "folder       /home/user",
         "recorded     2001-09-09 01:46:40 UTC by bis 0.1.0",
-        "end          complete; exit status 143 (killed by SIGTERM, if it did not choose that status itself)",
+        "end          complete; exit status 143 (killed by SIGTERM)",
         "machine      A processor, 2 cores, Linux 6.18.0",
         "recording    tick source: state; hooks: no; checksums: no; cpuid recorded: no",
         "processes    2 (2 threads, 3 domains)",
@@ -52,6 +60,34 @@ fn info_says_where_when_and_how_it_ended() {
     desk.trace("sh-1", 1, false);
     assert!(desk.shows(&["info", "sh-1"]).contains("cut short: "));
     assert!(desk.shows(&["info", "sh-1"]).contains("the disk is full"));
+}
+
+/// A path is shown in one line, whatever it is made of.
+#[test]
+fn paths_are_escaped() {
+    let desk = Desk::new();
+    let name = OsStr::from_bytes(b"a\nb\xff");
+    write_trace(&desk.folder.path().join(name), 1, true);
+    let path = OsString::from_vec([b"./", name.as_bytes()].concat());
+    let shown = |args: &[&OsStr]| {
+        let output = desk.command(args).output().unwrap();
+        assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &[][..]), "{args:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let info = shown(&["info".as_ref(), &path]);
+    assert!(info.lines().next().unwrap().ends_with(r"/a\nb\xff"), "{info}");
+    let removed = shown(&["rm".as_ref(), &path]);
+    assert!(removed.lines().count() == 1 && removed.contains(r"/a\nb\xff ("), "{removed}");
+}
+
+/// In JSON a string is what the program had: JSON has escapes of its own.
+#[test]
+fn words_are_not_escaped_twice() {
+    let desk = Desk::new();
+    let words = ["sh", "a\nb", "c\\d"];
+    small_trace(&desk, "words", exec("/bin/sh", &words), Vec::new());
+    let json: serde_json::Value = serde_json::from_str(&desk.shows(&["ps", "words", "--json"])).unwrap();
+    assert_eq!(json["argv"], serde_json::json!(words));
 }
 
 #[test]
@@ -129,37 +165,70 @@ fn dump_as_json_holds_everything() {
     assert_eq!(values[10]["signal"], "SIGTERM");
 }
 
+/// Of the calls that were made without a stop: those that were asked for, and what was between two stops is
+/// one event as ever.
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn dump_finds_calls_in_hooks() {
     let desk = Desk::new();
-    let path = desk.traces().join("long");
+    let entry = |nr: u32, result: i64| {
+        let head = nr | 2 << 12;
+        [&head.to_le_bytes()[..], &[0; 4], &result.to_le_bytes()].concat()
+    };
+    // openat, close, openat, openat; then close alone.
+    let logs = [[entry(257, 3), entry(3, 0), entry(257, 4), entry(257, 4)].concat(), entry(3, 0)];
+    let hooked = logs.map(|log| EventKind::Hooked { alone: false, log: log.into() });
+    small_trace(&desk, "hooked", exec("/bin/sh", &["sh"]), hooked.to_vec());
+    let dump = |args: &[&str]| desk.shows(&[&["dump", "hooked"], args].concat());
+    assert_eq!(
+        dump(&["--call", "openat"]),
+        "       2 7           -- 3 hooked: openat = 3, openat = 4 (2 times)\n"
+    );
+    assert_eq!(dump(&["--call", "close"]).lines().count(), 2);
+    assert_eq!(dump(&["--call", "read"]), "");
+    assert_eq!(dump(&["--call", "openat", "--kind", "syscall"]), "");
+    let json: serde_json::Value = serde_json::from_str(&dump(&["--call", "openat", "--json"])).unwrap();
+    let results: Vec<_> =
+        json["calls"].as_array().unwrap().iter().map(|call| call["result"].clone()).collect();
+    assert_eq!(results, [3, 4, 4]);
+    assert_eq!(json["calls"][0]["call"], "openat");
+    assert!(dump(&[]).contains("-- 4 hooked: openat = 3, close = 0, openat = 4 (2 times)"));
+}
+
+/// Numbers between which there is nothing are a mistake, and not a recording without events.
+#[test]
+fn dump_says_that_there_are_no_such_events() {
+    let desk = Desk::new();
+    desk.trace("sh-0", 1, true);
+    assert!(desk.refuses(&["dump", "sh-0", "--from", "10", "--to", "5"], 2).contains("--to"));
+    let beyond = desk.refuses(&["dump", "sh-0", "--from", "99999"], 2);
+    assert!(beyond.contains("99999") && beyond.contains("15"), "{beyond}");
+    assert_eq!(desk.shows(&["dump", "sh-0", "--from", "15"]).lines().count(), 1);
+}
+
+/// A trace of one process (7) with a domain, which has these events behind its begin.
+fn small_trace(desk: &Desk, name: &str, base: Base, events: Vec<EventKind>) {
     fs::create_dir_all(desk.traces()).unwrap();
-    let writer = Writer::create(&path).unwrap();
+    let writer = Writer::create(&desk.traces().join(name)).unwrap();
     let (domain, tid, seq) = (DomainId(1), Tid(7), writer.next_seq());
-    let base = exec("/bin/x", &["x"]);
     writer
         .meta(&Meta::Domain(DomainEntry { domain, pid: tid, ppid: Tid(1), tid, base: base.clone(), seq }))
         .unwrap();
     let mut stream = writer.stream(domain);
     let start = EventKind::Start(Box::new(Start { base, outcome: Outcome::default(), has_own_cpuid: false }));
-    stream
-        .push(&Event { seq, tid, kind: start, ticks: None, sums: Vec::new(), lapse: Lapse::default() })
-        .unwrap();
-    for _ in 0..20_000 {
-        let kind = call(0, [3, 0x7000, 5], 5);
-        stream
-            .push(&Event {
-                seq: writer.next_seq(),
-                tid,
-                kind,
-                ticks: None,
-                sums: Vec::new(),
-                lapse: Lapse::default(),
-            })
-            .unwrap();
+    let kinds = [(seq, start)].into_iter().chain(events.into_iter().map(|kind| (writer.next_seq(), kind)));
+    for (seq, kind) in kinds {
+        let event = Event { seq, tid, kind, ticks: None, sums: Vec::new(), lapse: Lapse::default() };
+        stream.push(&event).unwrap();
     }
     drop(stream);
     writer.finish().unwrap();
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let desk = Desk::new();
+    let reads = (0..20_000).map(|_| call(0, [3, 0x7000, 5], 5)).collect();
+    small_trace(&desk, "long", exec("/bin/x", &["x"]), reads);
     let mut child = desk
         .command(&["dump", "long", "--full"])
         .stdout(Stdio::piped())

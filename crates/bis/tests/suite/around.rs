@@ -268,6 +268,11 @@ fn an_unknown_place_is_said() -> Result<(), Failed> {
     equal(&lines(&step)?, &vec!["main".to_owned()], &step)?;
     equal(&step.status, &2, &step)?;
     equal(&step.stderr_text().contains("there is no place nonsense"), &true, &step)?;
+    // An address at which nothing is executed has a breakpoint, too, in gdb's eyes.
+    let step = replay(&folder, &trace, &["-q", "--trace-at", "*0"])?;
+    equal(&lines(&step)?, &Vec::<String>::new(), &step)?;
+    equal(&step.status, &2, &step)?;
+    equal(&step.stderr_text().contains("there is no place *0"), &true, &step)?;
     folder.done();
     Ok(())
 }
