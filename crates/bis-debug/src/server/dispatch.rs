@@ -77,7 +77,7 @@ pub(super) fn serve(session: Session<'_>, stream: TcpStream, options: &Options) 
     let mut client = Served::new(session, Files::new(options.serve_files));
     while let Some(payload) = connection.next()? {
         tracing::trace!(packet = %String::from_utf8_lossy(&payload), "got");
-        let answer = match command::parse(&payload) {
+        let answer = match command::parse(&payload, client.numbers()) {
             Ok(Command::StartNoAck) => {
                 connection.send(&reply::ok())?;
                 connection.set_no_ack();

@@ -7,7 +7,7 @@ use bis_trace::types::{Signal, Tid};
 
 use super::{files::Files, memory::Memory};
 use crate::{
-    protocol::{Client, Features, ThreadId, reply::Errors},
+    protocol::{Client, Features, Numbers, ThreadId, reply::Errors},
     session::{Report, Session, place::Position},
 };
 
@@ -73,6 +73,11 @@ impl<'t> Served<'t> {
         // Some of its questions come before it has said who it is; Delve asks the same then, and goes
         // without.
         self.features.client() == Client::Lldb
+    }
+
+    /// Whose numbers of signals the client has.
+    pub(super) fn numbers(&self) -> Numbers {
+        if self.is_lldb() { Numbers::Linux } else { Numbers::Gdb }
     }
 
     /// A thread as this client knows it.

@@ -77,6 +77,7 @@ pub(super) fn reply(client: &Served<'_>, report: &Report) -> Vec<u8> {
     };
     let stop = Stop {
         signal,
+        numbers: client.numbers(),
         thread: Some(client.thread(report.tid)),
         reason,
         registers: client.frequent(report.tid),
