@@ -61,7 +61,8 @@
 #                            Or `same`, or `gone`: a copy in which no call is going on has been thrown away, and what gdb
 #                            remembers of memory with it. Behind that, lines for people: what gdb wanted to write and the server
 #                            has refused, which gdb tells as if nothing were mapped there. Sent before each prompt, and at each stop that a
-#                            user sees: in a script, no prompt comes before the next command.
+#                            user sees: in a script, no prompt comes before the next command. As `prompt shown` where there is one: an interrupt that came
+#                            when the program had just stopped for something else is then of no use any more.
 #   divert [thread TID]      -> lines for people: what is seen from now on is a copy of the program, which may be written to.
 #   divert end               -> `go PLACE`, as above: the next resume leads out of the copy.
 #
@@ -747,9 +748,9 @@ def bis_seen():
             gdb.set_convenience_variable("_bis_place", value)
 
 
-def bis_catches_up():
+def bis_catches_up(request="prompt"):
     """Makes gdb forget what has gone without its notice. What the server has refused, for people; gdb could not tell it."""
-    state, _, refused = bis_monitor("prompt").partition("\n")
+    state, _, refused = bis_monitor(request).partition("\n")
     if state == "gone":
         gdb.execute("maintenance flush dcache", to_string=True)
     elif state == "left":
@@ -762,7 +763,7 @@ def bis_prompt():
     thread = gdb.selected_thread()
     if thread is None or thread.is_running() or not BisTarget.is_bis():
         return
-    refused = bis_catches_up()
+    refused = bis_catches_up("prompt shown")
     if refused:
         gdb.write(refused, gdb.STDERR)
     # A command that failed when it had moved the program told of no stop.
