@@ -121,6 +121,18 @@ def bis_monitor(request):
     return bytes.fromhex(answer.decode("ascii")).decode(errors="replace")
 
 
+def bis_execute(command, to_string=False):
+    """Executes a command of gdb's. With `set trace-commands on`, gdb shows each command first, and where the answer is wanted as text,
+    that begins with it."""
+    if not gdb.parameter("trace-commands"):
+        return gdb.execute(command, to_string=to_string)
+    gdb.execute("set trace-commands off", to_string=True)
+    try:
+        return gdb.execute(command, to_string=to_string)
+    finally:
+        gdb.execute("set trace-commands on", to_string=True)
+
+
 def bis_ask(request):
     """What the server answers; its refusals are errors of the command."""
     if not BisTarget.is_bis():
@@ -150,15 +162,15 @@ def bis_where():
 def bis_load(path):
     """Goes on in another program or process. The symbols have to be its own before gdb looks at its memory."""
     asked = gdb.parameter("confirm")
-    gdb.execute("set confirm off")
+    bis_execute("set confirm off")
     try:
         BisGone.look()
-        gdb.execute("file " + path.replace("\\", "\\\\").replace(" ", "\\ "), to_string=True)
+        bis_execute("file " + path.replace("\\", "\\\\").replace(" ", "\\ "), to_string=True)
         BisGone.look(is_settled=False)
         with BisNoSignal():
-            gdb.execute("run")
+            bis_execute("run")
     finally:
-        gdb.execute("set confirm " + ("on" if asked else "off"))
+        bis_execute("set confirm " + ("on" if asked else "off"))
 
 
 class BisNoSignal:
@@ -185,7 +197,7 @@ class BisNoSignal:
     def catches_all(point):
         """gdb shows it in its list only."""
         try:
-            text = gdb.execute("info breakpoints %d" % point.number, to_string=True)
+            text = bis_execute("info breakpoints %d" % point.number, to_string=True)
         except gdb.error:
             return False
         return "<standard signals>" in text or "<any signal>" in text
@@ -341,23 +353,23 @@ def bis_reads_libraries():
     # gdb keeps those of the same name. And where the dynamic linker is before its list has anything, gdb knows from the begin of the
     # session, until it has to forget all.
     if there == "moved":
-        gdb.execute("nosharedlibrary", to_string=True)
-    gdb.execute("sharedlibrary", to_string=True)
+        bis_execute("nosharedlibrary", to_string=True)
+    bis_execute("sharedlibrary", to_string=True)
     if bis_has_no_library() or bis_hears_of_no_library():
         # gdb looks for the dynamic linker as at the begin of the session, and makes its breakpoint in there anew.
-        gdb.execute("set sysroot " + gdb.parameter("sysroot"), to_string=True)
+        bis_execute("set sysroot " + gdb.parameter("sysroot"), to_string=True)
     return True
 
 
 def bis_has_no_library():
     """gdb 13 forgets the dynamic linker with the others, and does not find it again before that has a list. The list of what there is has a
     head and a line for each; there is one line where there is none."""
-    return len(gdb.execute("info sharedlibrary", to_string=True).splitlines()) < 2
+    return len(bis_execute("info sharedlibrary", to_string=True).splitlines()) < 2
 
 
 def bis_hears_of_no_library():
     """gdb 18 takes its breakpoint away with the dynamic linker that it forgets, and would be told of no library that is loaded."""
-    table = gdb.execute("maint info breakpoints", to_string=True)
+    table = bis_execute("maint info breakpoints", to_string=True)
     return re.search(r"^-[0-9]+ +shlib events .*<PENDING>", table, re.MULTILINE) is not None
 
 
@@ -369,16 +381,16 @@ def bis_move(request):
     elif word == "go":
         if gdb.selected_thread() is None:
             with BisNoSignal():
-                gdb.execute("run")
+                bis_execute("run")
             BisWatched.jumped()
             return
         # Not a step forwards: where a breakpoint is, gdb steps over it first, and fails an assertion of its own (gdb 13)
         # if the program then stops in another thread. Backwards it steps over nothing.
         with BisNoSignal():
-            gdb.execute("reverse-stepi")
+            bis_execute("reverse-stepi")
         if bis_reads_libraries():
             # Where it stands has a name now.
-            gdb.execute("frame")
+            bis_execute("frame")
         BisWatched.jumped()
     else:
         gdb.write("This is the place.\n" if word == "here" else answer + "\n")
@@ -514,7 +526,7 @@ def bis_code(condition):
     code = bytearray()
     try:
         condition = bis_plain(condition)
-        listing = gdb.execute("maint agent-eval " + condition, to_string=True)
+        listing = bis_execute("maint agent-eval " + condition, to_string=True)
     except gdb.error as error:
         raise gdb.GdbError(str(error))
     for line in listing.splitlines():
@@ -571,7 +583,7 @@ quick also where it hardly ever holds. With `watch EXPR if COND`, gdb evaluates 
         where = "%x %x" % (int(value.address), value.type.sizeof)
         bis_ask("watch-if %s %s" % (where, bis_code(condition.strip())))
         try:
-            gdb.execute("watch -location " + expression)
+            bis_execute("watch -location " + expression)
         except gdb.error:
             bis_ask("watch-unless " + where)
             raise
@@ -598,8 +610,8 @@ quick also where it hardly ever holds. With `watch EXPR if COND`, gdb evaluates 
             # A command of gdb's would have those begin here (see bis_monitor).
             gdb.write(bis_where() + "\n")
         else:
-            gdb.execute("frame")
-            gdb.execute("display")
+            bis_execute("frame")
+            bis_execute("display")
 
     @classmethod
     def deleted(cls, point):
@@ -623,7 +635,7 @@ def bis_catches(changed, deleted=None):
 def bis_is_of_forks(point):
     """gdb shows it in its list only."""
     try:
-        words = gdb.execute("info breakpoints %d" % point.number, to_string=True).splitlines()[1].split()
+        words = bis_execute("info breakpoints %d" % point.number, to_string=True).splitlines()[1].split()
         return words[4].rstrip(",") in ("fork", "vfork")
     except (gdb.error, IndexError):
         return False
@@ -663,7 +675,7 @@ class BisExceptions:
     @staticmethod
     def is_of_exceptions(point):
         try:
-            text = gdb.execute("info breakpoints %d" % point.number, to_string=True)
+            text = bis_execute("info breakpoints %d" % point.number, to_string=True)
         except gdb.error:
             return False
         return "exception " in text
@@ -752,7 +764,7 @@ def bis_catches_up(request="prompt"):
     """Makes gdb forget what has gone without its notice. What the server has refused, for people; gdb could not tell it."""
     state, _, refused = bis_monitor(request).partition("\n")
     if state == "gone":
-        gdb.execute("maintenance flush dcache", to_string=True)
+        bis_execute("maintenance flush dcache", to_string=True)
     elif state == "left":
         bis_reads_libraries()
     return refused
@@ -826,7 +838,7 @@ And gdb's own: reverse-continue, reverse-step, reverse-next, reverse-finish, rev
         super().__init__("bis", gdb.COMMAND_SUPPORT)
 
     def invoke(self, argument, from_tty):
-        gdb.execute("help bis")
+        bis_execute("help bis")
 
 
 BisHelp()
