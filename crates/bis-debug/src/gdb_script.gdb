@@ -735,9 +735,31 @@ class BisSeen:
     searched = []
 
 
+class BisLocked:
+    """With `set scheduler-locking`, gdb keeps the registers of threads that it has not let go. In a recording they have gone on as they
+    did. What has to be known of the thread that stopped comes with the stop; gdb is made to forget the rest."""
+
+    is_stale = False
+
+    @classmethod
+    def stopped(cls, event):
+        cls.is_stale = gdb.parameter("scheduler-locking") in ("on", "step")
+        points = event.breakpoints if isinstance(event, gdb.BreakpointEvent) else ()
+        if not any(point.commands for point in points):
+            # A command of gdb's would have those begin here (see bis_monitor).
+            cls.forget()
+
+    @classmethod
+    def forget(cls):
+        if cls.is_stale:
+            cls.is_stale = False
+            bis_execute("maintenance flush register-cache", to_string=True)
+
+
 def bis_stopped(event):
     if not BisTarget.is_bis():
         return
+    BisLocked.stopped(event)
     bis_catches(None)
     if BisSeen.is_told:
         # In a script, and for editors, no prompt comes before the next command.
@@ -775,6 +797,7 @@ def bis_prompt():
     thread = gdb.selected_thread()
     if thread is None or thread.is_running() or not BisTarget.is_bis():
         return
+    BisLocked.forget()
     refused = bis_catches_up("prompt shown")
     if refused:
         gdb.write(refused, gdb.STDERR)

@@ -435,6 +435,7 @@ impl<'t> Served<'t> {
             action.threads.is_some_and(|threads| matches!(threads.thread, Which::One(_)))
         };
         let is_alone = matches!(actions, [only] if is_one(only));
+        self.lets_one_go = is_alone;
         let signal = actions.iter().find_map(|action| match action.action {
             Action::Continue(signal) | Action::Step(signal) => signal,
             _ => None,

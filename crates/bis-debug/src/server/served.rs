@@ -35,6 +35,9 @@ pub(super) struct Served<'t> {
     pub module_descriptor: Option<u64>,
     /// The answer is to a command that lets the program go on.
     pub has_resumed: bool,
+    /// The client may believe that the thread which stops next has stood still (gdb with `set
+    /// scheduler-locking on`), and asks for none of its registers.
+    pub lets_one_go: bool,
     /// The client's user can type, and has seen where the program stands.
     pub has_prompt: bool,
     /// The signals that did not stop the program when the client last named any: it names none while it goes
@@ -59,6 +62,7 @@ impl<'t> Served<'t> {
             waits_for_vfork: false,
             module_descriptor: None,
             has_resumed: false,
+            lets_one_go: false,
             has_prompt: false,
             passed_mostly: BTreeSet::new(),
         }
