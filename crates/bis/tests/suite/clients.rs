@@ -26,12 +26,13 @@ const LIMIT: Duration = Duration::from_secs(60);
 type Case = fn() -> Result<(), Failed>;
 
 pub fn trials() -> Vec<Trial> {
-    let trials: [(&str, &[&str], Case); 6] = [
+    let trials: [(&str, &[&str], Case); 7] = [
         ("an_editor_by_mi", &["gcc", "gdb"], an_editor_by_mi),
         ("an_editor_by_dap", &["gcc", "gdb", "python3"], an_editor_by_dap),
         ("an_old_gdb_is_no_adapter", &["gcc"], an_old_gdb_is_no_adapter),
         ("midas_by_its_command_lines", &["gcc", "gdb"], midas_by_its_command_lines),
         ("an_interrupt_is_kept_for_the_next_resume", &["gcc"], an_interrupt_is_kept_for_the_next_resume),
+        ("a_gdb_that_is_not_ready_says_so", &["gcc", "gdb"], a_gdb_that_is_not_ready_says_so),
         ("delve_replays_a_go_program", &["go", "dlv"], delve_replays_a_go_program),
     ];
     let trials = trials.into_iter().map(|(name, needs, run)| {
@@ -357,6 +358,32 @@ fn an_interrupt_is_kept_for_the_next_resume() -> Result<(), Failed> {
     client.check("qRcmd,70726f6d70742073686f776e", "")?;
     client.check("vCont;c", call)?;
     client.check("D", "OK")?;
+    folder.done();
+    Ok(())
+}
+
+/// ^C while gdb begins leaves out whatever it was at. Here that is the script with bis's commands, or the
+/// connection.
+fn a_gdb_that_is_not_ready_says_so() -> Result<(), Failed> {
+    let folder = Folder::new("clients")?;
+    let (_, trace) = record(&folder, &C, "data.c")?;
+    for (left_out, instead) in [("", ""), ("/proc/*/fd/*", "/dev/null"), ("target*", "echo")] {
+        let gdb = folder.path().join("gdb-interrupted");
+        let text = format!(
+            "#!/bin/sh\nn=$#\nwhile [ $n -gt 0 ]; do\n  case \"$1\" in\n  {}) set -- \"$@\" {instead};;\n  \
+             *) set -- \"$@\" \"$1\";;\n  esac\n  shift; n=$((n - 1))\ndone\nexec gdb \"$@\"\n",
+            if left_out.is_empty() { "''" } else { left_out }
+        );
+        fs::write(&gdb, text)?;
+        fs::set_permissions(&gdb, fs::Permissions::from_mode(0o755))?;
+        let mut replay = common::command(common::bis(), folder.path());
+        replay.args(["replay", "-q", "-o", "-nx", "-o", "-batch", "-d"]).arg(&gdb).arg(&trace);
+        let output = replay.stdin(Stdio::null()).output()?;
+        let told = String::from_utf8_lossy(&output.stderr);
+        if told.contains("gdb was interrupted before it was ready") == left_out.is_empty() {
+            return Err(format!("without {left_out:?}: {told}").into());
+        }
+    }
     folder.done();
     Ok(())
 }
