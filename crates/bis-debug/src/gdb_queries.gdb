@@ -97,7 +97,7 @@ class BisWatch:
         self.stop = None
         gdb.events.stop.connect(self.stopped)
         try:
-            told = gdb.execute("reverse-continue", to_string=True)
+            told = bis_execute("reverse-continue", to_string=True)
         except gdb.MemoryError:
             # It was not mapped yet.
             return None
@@ -126,7 +126,7 @@ def bis_return(place):
     if word == "load":
         bis_load(rest)
     elif word == "go":
-        gdb.execute("reverse-stepi", to_string=True)
+        bis_execute("reverse-stepi", to_string=True)
         bis_reads_libraries()
     BisWatched.jumped()
 
@@ -161,7 +161,7 @@ stop it on the way. EXPR is something in memory: a variable, *POINTER, a field, 
             raise gdb.GdbError("%s was not changed between the begin of the process and here." % argument.strip())
         bis_seen()
         gdb.write("%s: %s\n" % (argument.strip(), change))
-        gdb.execute("frame")
+        bis_execute("frame")
 
 
 class BisChanges(gdb.Command):

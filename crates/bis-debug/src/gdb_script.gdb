@@ -61,7 +61,8 @@
 #                            Or `same`, or `gone`: a copy in which no call is going on has been thrown away, and what gdb
 #                            remembers of memory with it. Behind that, lines for people: what gdb wanted to write and the server
 #                            has refused, which gdb tells as if nothing were mapped there. Sent before each prompt, and at each stop that a
-#                            user sees: in a script, no prompt comes before the next command.
+#                            user sees: in a script, no prompt comes before the next command. As `prompt shown` where there is one: an interrupt that came
+#                            when the program had just stopped for something else is then of no use any more.
 #   divert [thread TID]      -> lines for people: what is seen from now on is a copy of the program, which may be written to.
 #   divert end               -> `go PLACE`, as above: the next resume leads out of the copy.
 #
@@ -120,6 +121,18 @@ def bis_monitor(request):
     return bytes.fromhex(answer.decode("ascii")).decode(errors="replace")
 
 
+def bis_execute(command, to_string=False):
+    """Executes a command of gdb's. With `set trace-commands on`, gdb shows each command first, and where the answer is wanted as text,
+    that begins with it."""
+    if not gdb.parameter("trace-commands"):
+        return gdb.execute(command, to_string=to_string)
+    gdb.execute("set trace-commands off", to_string=True)
+    try:
+        return gdb.execute(command, to_string=to_string)
+    finally:
+        gdb.execute("set trace-commands on", to_string=True)
+
+
 def bis_ask(request):
     """What the server answers; its refusals are errors of the command."""
     if not BisTarget.is_bis():
@@ -149,15 +162,15 @@ def bis_where():
 def bis_load(path):
     """Goes on in another program or process. The symbols have to be its own before gdb looks at its memory."""
     asked = gdb.parameter("confirm")
-    gdb.execute("set confirm off")
+    bis_execute("set confirm off")
     try:
         BisGone.look()
-        gdb.execute("file " + path.replace("\\", "\\\\").replace(" ", "\\ "), to_string=True)
+        bis_execute("file " + path.replace("\\", "\\\\").replace(" ", "\\ "), to_string=True)
         BisGone.look(is_settled=False)
         with BisNoSignal():
-            gdb.execute("run")
+            bis_execute("run")
     finally:
-        gdb.execute("set confirm " + ("on" if asked else "off"))
+        bis_execute("set confirm " + ("on" if asked else "off"))
 
 
 class BisNoSignal:
@@ -184,7 +197,7 @@ class BisNoSignal:
     def catches_all(point):
         """gdb shows it in its list only."""
         try:
-            text = gdb.execute("info breakpoints %d" % point.number, to_string=True)
+            text = bis_execute("info breakpoints %d" % point.number, to_string=True)
         except gdb.error:
             return False
         return "<standard signals>" in text or "<any signal>" in text
@@ -340,23 +353,23 @@ def bis_reads_libraries():
     # gdb keeps those of the same name. And where the dynamic linker is before its list has anything, gdb knows from the begin of the
     # session, until it has to forget all.
     if there == "moved":
-        gdb.execute("nosharedlibrary", to_string=True)
-    gdb.execute("sharedlibrary", to_string=True)
+        bis_execute("nosharedlibrary", to_string=True)
+    bis_execute("sharedlibrary", to_string=True)
     if bis_has_no_library() or bis_hears_of_no_library():
         # gdb looks for the dynamic linker as at the begin of the session, and makes its breakpoint in there anew.
-        gdb.execute("set sysroot " + gdb.parameter("sysroot"), to_string=True)
+        bis_execute("set sysroot " + gdb.parameter("sysroot"), to_string=True)
     return True
 
 
 def bis_has_no_library():
     """gdb 13 forgets the dynamic linker with the others, and does not find it again before that has a list. The list of what there is has a
     head and a line for each; there is one line where there is none."""
-    return len(gdb.execute("info sharedlibrary", to_string=True).splitlines()) < 2
+    return len(bis_execute("info sharedlibrary", to_string=True).splitlines()) < 2
 
 
 def bis_hears_of_no_library():
     """gdb 18 takes its breakpoint away with the dynamic linker that it forgets, and would be told of no library that is loaded."""
-    table = gdb.execute("maint info breakpoints", to_string=True)
+    table = bis_execute("maint info breakpoints", to_string=True)
     return re.search(r"^-[0-9]+ +shlib events .*<PENDING>", table, re.MULTILINE) is not None
 
 
@@ -368,16 +381,16 @@ def bis_move(request):
     elif word == "go":
         if gdb.selected_thread() is None:
             with BisNoSignal():
-                gdb.execute("run")
+                bis_execute("run")
             BisWatched.jumped()
             return
         # Not a step forwards: where a breakpoint is, gdb steps over it first, and fails an assertion of its own (gdb 13)
         # if the program then stops in another thread. Backwards it steps over nothing.
         with BisNoSignal():
-            gdb.execute("reverse-stepi")
+            bis_execute("reverse-stepi")
         if bis_reads_libraries():
             # Where it stands has a name now.
-            gdb.execute("frame")
+            bis_execute("frame")
         BisWatched.jumped()
     else:
         gdb.write("This is the place.\n" if word == "here" else answer + "\n")
@@ -513,7 +526,7 @@ def bis_code(condition):
     code = bytearray()
     try:
         condition = bis_plain(condition)
-        listing = gdb.execute("maint agent-eval " + condition, to_string=True)
+        listing = bis_execute("maint agent-eval " + condition, to_string=True)
     except gdb.error as error:
         raise gdb.GdbError(str(error))
     for line in listing.splitlines():
@@ -570,7 +583,7 @@ quick also where it hardly ever holds. With `watch EXPR if COND`, gdb evaluates 
         where = "%x %x" % (int(value.address), value.type.sizeof)
         bis_ask("watch-if %s %s" % (where, bis_code(condition.strip())))
         try:
-            gdb.execute("watch -location " + expression)
+            bis_execute("watch -location " + expression)
         except gdb.error:
             bis_ask("watch-unless " + where)
             raise
@@ -597,8 +610,8 @@ quick also where it hardly ever holds. With `watch EXPR if COND`, gdb evaluates 
             # A command of gdb's would have those begin here (see bis_monitor).
             gdb.write(bis_where() + "\n")
         else:
-            gdb.execute("frame")
-            gdb.execute("display")
+            bis_execute("frame")
+            bis_execute("display")
 
     @classmethod
     def deleted(cls, point):
@@ -622,7 +635,7 @@ def bis_catches(changed, deleted=None):
 def bis_is_of_forks(point):
     """gdb shows it in its list only."""
     try:
-        words = gdb.execute("info breakpoints %d" % point.number, to_string=True).splitlines()[1].split()
+        words = bis_execute("info breakpoints %d" % point.number, to_string=True).splitlines()[1].split()
         return words[4].rstrip(",") in ("fork", "vfork")
     except (gdb.error, IndexError):
         return False
@@ -662,7 +675,7 @@ class BisExceptions:
     @staticmethod
     def is_of_exceptions(point):
         try:
-            text = gdb.execute("info breakpoints %d" % point.number, to_string=True)
+            text = bis_execute("info breakpoints %d" % point.number, to_string=True)
         except gdb.error:
             return False
         return "exception " in text
@@ -722,9 +735,31 @@ class BisSeen:
     searched = []
 
 
+class BisLocked:
+    """With `set scheduler-locking`, gdb keeps the registers of threads that it has not let go. In a recording they have gone on as they
+    did. What has to be known of the thread that stopped comes with the stop; gdb is made to forget the rest."""
+
+    is_stale = False
+
+    @classmethod
+    def stopped(cls, event):
+        cls.is_stale = gdb.parameter("scheduler-locking") in ("on", "step")
+        points = event.breakpoints if isinstance(event, gdb.BreakpointEvent) else ()
+        if not any(point.commands for point in points):
+            # A command of gdb's would have those begin here (see bis_monitor).
+            cls.forget()
+
+    @classmethod
+    def forget(cls):
+        if cls.is_stale:
+            cls.is_stale = False
+            bis_execute("maintenance flush register-cache", to_string=True)
+
+
 def bis_stopped(event):
     if not BisTarget.is_bis():
         return
+    BisLocked.stopped(event)
     bis_catches(None)
     if BisSeen.is_told:
         # In a script, and for editors, no prompt comes before the next command.
@@ -747,11 +782,11 @@ def bis_seen():
             gdb.set_convenience_variable("_bis_place", value)
 
 
-def bis_catches_up():
+def bis_catches_up(request="prompt"):
     """Makes gdb forget what has gone without its notice. What the server has refused, for people; gdb could not tell it."""
-    state, _, refused = bis_monitor("prompt").partition("\n")
+    state, _, refused = bis_monitor(request).partition("\n")
     if state == "gone":
-        gdb.execute("maintenance flush dcache", to_string=True)
+        bis_execute("maintenance flush dcache", to_string=True)
     elif state == "left":
         bis_reads_libraries()
     return refused
@@ -762,7 +797,8 @@ def bis_prompt():
     thread = gdb.selected_thread()
     if thread is None or thread.is_running() or not BisTarget.is_bis():
         return
-    refused = bis_catches_up()
+    BisLocked.forget()
+    refused = bis_catches_up("prompt shown")
     if refused:
         gdb.write(refused, gdb.STDERR)
     # A command that failed when it had moved the program told of no stop.
@@ -825,7 +861,7 @@ And gdb's own: reverse-continue, reverse-step, reverse-next, reverse-finish, rev
         super().__init__("bis", gdb.COMMAND_SUPPORT)
 
     def invoke(self, argument, from_tty):
-        gdb.execute("help bis")
+        bis_execute("help bis")
 
 
 BisHelp()

@@ -10,7 +10,7 @@ use std::{
 };
 
 use bis_debug::protocol::{
-    Client, Crc, ThreadId,
+    Client, Crc, Numbers, ThreadId,
     agent::{Limits, Look, Unreadable, run},
     command::{self, Access, Command, Object, Point},
     packet::{Decoder, Item, encode},
@@ -223,7 +223,7 @@ impl Server {
                 if !decoder.no_ack() {
                     send(b"+");
                 }
-                let command = command::parse(&payload).expect("gdb's packets parse");
+                let command = command::parse(&payload, Numbers::Gdb).expect("gdb's packets parse");
                 if command == Command::StartNoAck {
                     decoder.set_no_ack(true);
                 }

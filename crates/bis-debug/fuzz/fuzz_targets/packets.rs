@@ -2,6 +2,7 @@
 #![no_main]
 
 use bis_debug::protocol::{
+    Numbers,
     command::{self, Command},
     packet::{Decoder, Item, encode},
     reply::Errors,
@@ -24,7 +25,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
 });
 
 fn look(payload: &[u8]) {
-    match command::parse(payload) {
+    match command::parse(payload, Numbers::Gdb) {
         Ok(Command::WriteMemory { data, .. }) => assert!(data.len() <= payload.len()),
         Ok(_) => {}
         Err(error) => assert!(Errors::Sentences.sentence(&error.to_string()).starts_with(b"E.malformed")),

@@ -28,5 +28,5 @@ mod thread_id;
 pub use crc::Crc;
 pub use error::Malformed;
 pub use features::{Client, Feature, Features};
-pub use signal::{from_gdb, to_gdb};
+pub use signal::{Numbers, from_gdb, to_gdb};
 pub use thread_id::{ThreadId, Which};

@@ -1,4 +1,5 @@
 //! Signal numbers as the protocol has them: gdb's own, the same on every system (`include/gdb/signals.def`).
+//! LLDB has the same packets, and takes the numbers in them for those of the system that it debugs.
 
 use bis_trace::types::Signal;
 
@@ -30,6 +31,34 @@ pub fn from_gdb(number: u64) -> Option<Signal> {
     (1..=64).map(Signal).find(|signal| to_gdb(*signal) == number)
 }
 
+/// Whose numbers a client writes and reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Numbers {
+    #[default]
+    Gdb,
+    Linux,
+}
+
+impl Numbers {
+    /// The number of a signal.
+    #[must_use]
+    pub fn of(self, signal: Signal) -> u8 {
+        match self {
+            Numbers::Gdb => to_gdb(signal),
+            Numbers::Linux => signal.0,
+        }
+    }
+
+    /// The signal of a number; none for 0 and for those that Linux does not have.
+    #[must_use]
+    pub fn signal(self, number: u64) -> Option<Signal> {
+        match self {
+            Numbers::Gdb => from_gdb(number),
+            Numbers::Linux => u8::try_from(number).ok().filter(|n| (1..=64).contains(n)).map(Signal),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,5 +72,13 @@ mod tests {
         assert_eq!(to_gdb(Signal::CHLD), 20);
         assert_eq!(to_gdb(Signal(34)), 46);
         assert_eq!((from_gdb(0), from_gdb(143), from_gdb(1000)), (None, None, None));
+    }
+
+    #[test]
+    fn clients_differ() {
+        assert_eq!((Numbers::Gdb.of(Signal::CHLD), Numbers::Linux.of(Signal::CHLD)), (20, 17));
+        assert_eq!(Numbers::Gdb.signal(30), Some(Signal(10)));
+        assert_eq!(Numbers::Linux.signal(10), Some(Signal(10)));
+        assert_eq!((Numbers::Linux.signal(0), Numbers::Linux.signal(65)), (None, None));
     }
 }

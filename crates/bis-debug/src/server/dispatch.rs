@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, io, net::TcpStream};
 
-use bis_trace::types::{Addr, Signal};
+use bis_trace::types::{Addr, Signal, Tid};
 
 use super::{connection::Connection, files::Files, served::Served};
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
         command::{self, Access, Action, Command, Object, Point, SyscallCatch, ThreadAction, Transfer},
         reply::{self, Errors},
     },
-    session::{Catch, Session},
+    session::{Catch, Session, Why},
 };
 
 /// The largest packet that a client may send.
@@ -77,15 +77,35 @@ pub(super) fn serve(session: Session<'_>, stream: TcpStream, options: &Options) 
     let mut client = Served::new(session, Files::new(options.serve_files));
     while let Some(payload) = connection.next()? {
         tracing::trace!(packet = %String::from_utf8_lossy(&payload), "got");
-        let answer = match command::parse(&payload) {
+        let answer = match command::parse(&payload, client.numbers()) {
             Ok(Command::StartNoAck) => {
                 connection.send(&reply::ok())?;
                 connection.set_no_ack();
                 continue;
             }
+            // In front of the end of a vfork, which gdb waits for without its breakpoints, it is kept on.
+            Ok(command) if command.is_resume() && !client.waits_for_vfork && connection.take_held() => {
+                let reply = client.stay_interrupted(&command);
+                connection.end_move(true);
+                Answer::Reply(reply)
+            }
+            Ok(command) if command.is_resume() || command.is_run() => {
+                if command.is_run() {
+                    connection.forget_held();
+                }
+                connection.begin_move();
+                let answer = client.answer(command);
+                // LLDB waits for a second stop by itself where the first one was not by its interrupt, and
+                // would take a later one for the user's.
+                connection.end_move(client.is_lldb() || client.last.why == Why::Interrupted);
+                answer
+            }
             Ok(command) => client.answer(command),
             Err(malformed) => Answer::Reply(client.errors.sentence(&malformed.to_string())),
         };
+        if std::mem::take(&mut client.has_prompt) {
+            connection.forget_held();
+        }
         // Only there does a client expect news: in the place of any other answer it would take them for that.
         if std::mem::take(&mut client.has_resumed) {
             while let Some(news) = client.session.take_news() {
@@ -368,15 +388,25 @@ impl<'t> Served<'t> {
         value.map_or_else(|| reply::unavailable(len), |value| reply::hex(&value))
     }
 
-    /// The actions of a `vCont`.
-    fn resume(&mut self, actions: &[ThreadAction]) -> Vec<u8> {
+    /// An interrupt came when the program had stopped for something else, which the client has passed over:
+    /// it stays where it is.
+    fn stay_interrupted(&mut self, command: &Command) -> Vec<u8> {
         self.has_resumed = true;
-        if let Some(reply) = self.vfork_done().or_else(|| self.go_to_target()) {
-            return reply;
-        }
+        self.memory.target = None;
+        let stepped = match command {
+            Command::Resume(actions) => self.stepped(actions).map(|(tid, _)| tid),
+            _ => self.resumed,
+        };
+        let tid = stepped.unwrap_or(self.session.tid());
+        let report = self.session.stay(tid);
+        self.tell(report)
+    }
+
+    /// The task that is to make a step, and the range that it is to leave.
+    fn stepped(&self, actions: &[ThreadAction]) -> Option<(Tid, Option<(Addr, Addr)>)> {
         let pid = self.pid();
         let current = self.session.tid();
-        let stepped = actions.iter().find_map(|action| {
+        actions.iter().find_map(|action| {
             let range = match action.action {
                 Action::Step(_) => None,
                 Action::StepRange { start, end } => Some((start, end)),
@@ -391,11 +421,21 @@ impl<'t> Served<'t> {
             };
             let is_here = action.threads.is_none_or(|thread| thread.includes(pid, tid, pid));
             is_here.then_some((tid, range))
-        });
+        })
+    }
+
+    /// The actions of a `vCont`.
+    fn resume(&mut self, actions: &[ThreadAction]) -> Vec<u8> {
+        self.has_resumed = true;
+        if let Some(reply) = self.vfork_done().or_else(|| self.go_to_target()) {
+            return reply;
+        }
+        let stepped = self.stepped(actions);
         let is_one = |action: &ThreadAction| {
             action.threads.is_some_and(|threads| matches!(threads.thread, Which::One(_)))
         };
         let is_alone = matches!(actions, [only] if is_one(only));
+        self.lets_one_go = is_alone;
         let signal = actions.iter().find_map(|action| match action.action {
             Action::Continue(signal) | Action::Step(signal) => signal,
             _ => None,

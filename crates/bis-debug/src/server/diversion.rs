@@ -69,6 +69,8 @@ impl<'t> Served<'t> {
     /// Backwards: from a copy that leads to where it was made.
     pub(super) fn backwards(&mut self, how: impl FnOnce(&mut Session<'t>) -> Report) -> Vec<u8> {
         self.has_resumed = true;
+        // Which threads it means to go back with gdb has said at some time before.
+        self.lets_one_go = true;
         if let Some(reply) = self.go_to_target() {
             return reply;
         }

@@ -159,13 +159,26 @@ impl Served<'_> {
     }
 
     /// The registers that are sure to be asked for.
-    pub(super) fn frequent(&self, tid: Tid) -> Vec<(usize, Vec<u8>)> {
+    fn frequent(&self, tid: Tid) -> Vec<(usize, Vec<u8>)> {
+        self.registers_of(tid, &self.session.target().frequent())
+    }
+
+    /// The registers that a client is told with a stop.
+    pub(super) fn with_stop(&self, tid: Tid) -> Vec<(usize, Vec<u8>)> {
+        if self.is_lldb() || !self.lets_one_go {
+            return self.frequent(tid);
+        }
+        let all = 0..self.session.target().registers().len() as u64;
+        self.registers_of(tid, &all.collect::<Vec<_>>())
+    }
+
+    fn registers_of(&self, tid: Tid, numbers: &[u64]) -> Vec<(usize, Vec<u8>)> {
         let Some((registers, extended)) = self.session.registers(tid) else { return Vec::new() };
         let one = |number: &u64| {
             let value = self.session.target().read(*number, &registers, &extended)?;
             Some((usize::try_from(*number).ok()?, value))
         };
-        self.session.target().frequent().iter().filter_map(one).collect()
+        numbers.iter().filter_map(one).collect()
     }
 
     /// What LLDB is told with a stop.

@@ -71,6 +71,10 @@ impl<'t> Served<'t> {
             ["written", rest @ ..] => self.written_like(rest.first().unwrap_or(&"")),
             ["say", text] => self.say(text, thread),
             ["prompt"] => Ok(self.at_prompt()),
+            ["prompt", "shown"] => {
+                self.has_prompt = true;
+                Ok(self.at_prompt())
+            }
             ["libraries"] => Ok(match std::mem::take(&mut self.memory.listed) {
                 Listed::Same => "same\n",
                 Listed::Others => "others\n",

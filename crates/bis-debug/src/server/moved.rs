@@ -28,6 +28,7 @@ impl<'t> Served<'t> {
         }
         let stop = Stop {
             signal: Some(Signal::TRAP),
+            numbers: self.numbers(),
             thread: Some(self.thread(self.session.tid())),
             reason: Some(Reason::VforkDone),
             ..Stop::default()

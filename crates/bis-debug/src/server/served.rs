@@ -7,7 +7,7 @@ use bis_trace::types::{Signal, Tid};
 
 use super::{files::Files, memory::Memory};
 use crate::{
-    protocol::{Client, Features, ThreadId, reply::Errors},
+    protocol::{Client, Features, Numbers, ThreadId, reply::Errors},
     session::{Report, Session, place::Position},
 };
 
@@ -35,6 +35,11 @@ pub(super) struct Served<'t> {
     pub module_descriptor: Option<u64>,
     /// The answer is to a command that lets the program go on.
     pub has_resumed: bool,
+    /// The client may believe that the thread which stops next has stood still (gdb with `set
+    /// scheduler-locking on`), and asks for none of its registers.
+    pub lets_one_go: bool,
+    /// The client's user can type, and has seen where the program stands.
+    pub has_prompt: bool,
     /// The signals that did not stop the program when the client last named any: it names none while it goes
     /// over a breakpoint.
     pub passed_mostly: BTreeSet<Signal>,
@@ -57,6 +62,8 @@ impl<'t> Served<'t> {
             waits_for_vfork: false,
             module_descriptor: None,
             has_resumed: false,
+            lets_one_go: false,
+            has_prompt: false,
             passed_mostly: BTreeSet::new(),
         }
     }
@@ -73,6 +80,11 @@ impl<'t> Served<'t> {
         // Some of its questions come before it has said who it is; Delve asks the same then, and goes
         // without.
         self.features.client() == Client::Lldb
+    }
+
+    /// Whose numbers of signals the client has.
+    pub(super) fn numbers(&self) -> Numbers {
+        if self.is_lldb() { Numbers::Linux } else { Numbers::Gdb }
     }
 
     /// A thread as this client knows it.

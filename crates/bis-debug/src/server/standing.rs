@@ -9,7 +9,7 @@ use bis_tracee::cpu;
 use super::connection::Connection;
 use crate::{
     protocol::{
-        ThreadId, Which,
+        Numbers, ThreadId, Which,
         command::{self, Access, Command, Object, Transfer},
         reply::{self, Errors, Stop, ThreadEntry, threads_xml},
         target::{Target, Targets},
@@ -67,7 +67,7 @@ pub(super) fn serve(standing: &dyn Standing, stream: TcpStream) -> io::Result<()
         errors: Errors::Numbers,
     };
     while let Some(payload) = connection.next()? {
-        let reply = match command::parse(&payload) {
+        let reply = match command::parse(&payload, Numbers::Gdb) {
             Ok(Command::StartNoAck) => {
                 connection.send(&reply::ok())?;
                 connection.set_no_ack();

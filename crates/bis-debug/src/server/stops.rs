@@ -77,9 +77,10 @@ pub(super) fn reply(client: &Served<'_>, report: &Report) -> Vec<u8> {
     };
     let stop = Stop {
         signal,
+        numbers: client.numbers(),
         thread: Some(client.thread(report.tid)),
         reason,
-        registers: client.frequent(report.tid),
+        registers: client.with_stop(report.tid),
         lldb: client.lldb_stop(report),
         core: None,
     };

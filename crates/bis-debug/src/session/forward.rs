@@ -27,6 +27,12 @@ impl<'t> Session<'t> {
         }
     }
 
+    /// The user has asked it to stop before it was let go: it stands where it stood.
+    pub fn stay(&mut self, tid: Tid) -> Report {
+        self.tid = self.alive(tid);
+        Report { tid: self.tid, why: Why::Interrupted }
+    }
+
     /// What was put off.
     fn tell_now(&mut self, report: Report) -> Report {
         self.tid = report.tid;

@@ -84,12 +84,12 @@ fn with_debugger(args: &Replay, trace: Trace, mut options: Options) -> Result<u8
     let server = listen(host, port)?;
     let script = Script::new(bis_debug::gdb_script())?;
     let words = Words::new(args, &server, &script, &executable, &options, trace.dir());
-    let line = words.all(Kind::of(&debugger));
+    let kind = Kind::of(&debugger);
     if args.port.is_some() || args.host.is_some() {
-        output::note(&how_to_connect(&debugger, &line));
+        output::note(&how_to_connect(&debugger, &words.all(kind)));
         return server.serve(&trace, &options, || {}).map(|()| 0).map_err(|error| failure(&error));
     }
-    start(server, trace, options, &debugger, &line, Stdio::inherit())
+    start(server, trace, options, &debugger, &words.started(kind), Stdio::inherit())
 }
 
 /// Is the debugger an editor's adapter? Its standard output is the protocol's alone then.
@@ -329,6 +329,23 @@ impl<'a> Words<'a> {
         }
     }
 
+    /// Those arguments where bis starts the debugger itself. gdb goes on with the next where ^C has ended one,
+    /// and says no more than `Quit`: the user would wonder later what has become of the commands.
+    fn started(&self, kind: Kind) -> Vec<OsString> {
+        let mut words = self.all(kind);
+        if kind == Kind::Gdb
+            && let Some(target) = words.iter().position(|word| *word == *self.target())
+        {
+            words.splice(target + 1..target + 1, ["-ex", IS_READY].map(OsString::from));
+        }
+        words
+    }
+
+    /// gdb's command that connects it.
+    fn target(&self) -> String {
+        format!("target extended-remote {}", self.addr)
+    }
+
     /// The arguments behind the debugger's name.
     fn all(&self, kind: Kind) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();
@@ -348,7 +365,7 @@ impl<'a> Words<'a> {
                     words.extend(["-ex", "set sysroot /"].map(OsString::from));
                 }
                 words.extend(["-x".into(), self.script.clone().into_os_string(), "-ex".into()]);
-                words.push(format!("target extended-remote {}", self.addr).into());
+                words.push(self.target().into());
             }
             Kind::Lldb => {
                 if let Some(folder) = &self.packed.symbols {
@@ -381,6 +398,12 @@ impl<'a> Words<'a> {
         words
     }
 }
+
+/// gdb's command that says so where it has not read all of bis's script, which defines this class behind all
+/// others of its commands, or is not connected.
+const IS_READY: &str = "python if \"BisWritten\" not in globals() or not gdb.selected_inferior().connection: \
+    gdb.write(\"bis: gdb was interrupted before it was ready: it lacks bis's commands, or the connection. \
+    Quit it, and begin again.\\n\", gdb.STDERR)";
 
 /// gdb's command that lets it look for symbols in this folder before all others.
 fn symbols_first(folder: &Path) -> String {

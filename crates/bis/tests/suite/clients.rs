@@ -5,7 +5,8 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
@@ -25,11 +26,13 @@ const LIMIT: Duration = Duration::from_secs(60);
 type Case = fn() -> Result<(), Failed>;
 
 pub fn trials() -> Vec<Trial> {
-    let trials: [(&str, &[&str], Case); 5] = [
+    let trials: [(&str, &[&str], Case); 7] = [
         ("an_editor_by_mi", &["gcc", "gdb"], an_editor_by_mi),
         ("an_editor_by_dap", &["gcc", "gdb", "python3"], an_editor_by_dap),
         ("an_old_gdb_is_no_adapter", &["gcc"], an_old_gdb_is_no_adapter),
         ("midas_by_its_command_lines", &["gcc", "gdb"], midas_by_its_command_lines),
+        ("an_interrupt_is_kept_for_the_next_resume", &["gcc"], an_interrupt_is_kept_for_the_next_resume),
+        ("a_gdb_that_is_not_ready_says_so", &["gcc", "gdb"], a_gdb_that_is_not_ready_says_so),
         ("delve_replays_a_go_program", &["go", "dlv"], delve_replays_a_go_program),
     ];
     let trials = trials.into_iter().map(|(name, needs, run)| {
@@ -279,6 +282,107 @@ fn an_old_gdb_is_no_adapter() -> Result<(), Failed> {
         || !output.stdout.is_empty()
     {
         return Err(format!("{}: {told}", output.status).into());
+    }
+    folder.done();
+    Ok(())
+}
+
+/// A client's packets, one after the other.
+struct Packets {
+    stream: TcpStream,
+    input: BufReader<TcpStream>,
+}
+
+impl Packets {
+    /// The answer to a packet, without what the program writes.
+    fn ask(&mut self, payload: &str) -> Result<String, Failed> {
+        let sum = payload.bytes().fold(0_u8, |sum, byte| sum.wrapping_add(byte));
+        write!(self.stream, "${payload}#{sum:02x}")?;
+        loop {
+            self.input.read_until(b'$', &mut Vec::new())?;
+            let mut text = Vec::new();
+            self.input.read_until(b'#', &mut text)?;
+            self.input.read_exact(&mut [0; 2])?;
+            self.stream.write_all(b"+")?;
+            text.pop();
+            let is_output = text.first() == Some(&b'O') && text != b"OK";
+            if !is_output {
+                return Ok(String::from_utf8_lossy(&text).into_owned());
+            }
+        }
+    }
+
+    fn check(&mut self, payload: &str, begin: &str) -> Result<(), Failed> {
+        let answer = self.ask(payload)?;
+        let is_right = answer.starts_with(begin);
+        is_right.then_some(()).ok_or_else(|| format!("{payload} is answered {answer}, not {begin}").into())
+    }
+}
+
+/// An interrupt that comes when the program has just stopped for something else, which the client passes
+/// over, is the answer to its next resume; once, and not where it has been answered, or its user has a prompt.
+fn an_interrupt_is_kept_for_the_next_resume() -> Result<(), Failed> {
+    let folder = Folder::new("clients")?;
+    let (_, trace) = record(&folder, &C, "basics.c")?;
+    let mut server = common::command(common::bis(), folder.path());
+    server.args(["replay", "-q", "-s", "0"]).arg(&trace);
+    let mut server = Client::start(server)?;
+    let line = server.wait("target extended-remote ")?;
+    let address = line.split("target extended-remote ").nth(1).and_then(|rest| rest.split('\'').next());
+    let stream = TcpStream::connect(address.ok_or("the line has no address")?)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(LIMIT))?;
+    let mut client = Packets { input: BufReader::new(stream.try_clone()?), stream };
+    client.check("qSupported:swbreak+;hwbreak+;xmlRegisters=i386", "PacketSize")?;
+    // At each call.
+    client.check("QCatchSyscalls:1", "OK")?;
+    let (call, interrupt) = ("T05", "T02");
+    // Nothing runs yet.
+    client.stream.write_all(b"\x03")?;
+    client.check("vCont;c", call)?;
+    for resume in ["vCont;c", "c", "vCont;s", "bc", "bs"] {
+        client.stream.write_all(b"\x03")?;
+        let before = client.ask("g")?;
+        client.check("m0,1", "E")?;
+        client.check("QPassSignals:", "OK")?;
+        client.check(resume, interrupt)?;
+        if client.ask("g")? != before {
+            return Err(format!("{resume}: the program has moved").into());
+        }
+        // One more is about the same.
+        client.stream.write_all(b"\x03")?;
+        client.check("vCont;c", call)?;
+    }
+    // The request `prompt shown`.
+    client.stream.write_all(b"\x03")?;
+    client.check("qRcmd,70726f6d70742073686f776e", "")?;
+    client.check("vCont;c", call)?;
+    client.check("D", "OK")?;
+    folder.done();
+    Ok(())
+}
+
+/// ^C while gdb begins leaves out whatever it was at. Here that is the script with bis's commands, or the
+/// connection.
+fn a_gdb_that_is_not_ready_says_so() -> Result<(), Failed> {
+    let folder = Folder::new("clients")?;
+    let (_, trace) = record(&folder, &C, "data.c")?;
+    for (left_out, instead) in [("", ""), ("/proc/*/fd/*", "/dev/null"), ("target*", "echo")] {
+        let gdb = folder.path().join("gdb-interrupted");
+        let text = format!(
+            "#!/bin/sh\nn=$#\nwhile [ $n -gt 0 ]; do\n  case \"$1\" in\n  {}) set -- \"$@\" {instead};;\n  \
+             *) set -- \"$@\" \"$1\";;\n  esac\n  shift; n=$((n - 1))\ndone\nexec gdb \"$@\"\n",
+            if left_out.is_empty() { "''" } else { left_out }
+        );
+        fs::write(&gdb, text)?;
+        fs::set_permissions(&gdb, fs::Permissions::from_mode(0o755))?;
+        let mut replay = common::command(common::bis(), folder.path());
+        replay.args(["replay", "-q", "-o", "-nx", "-o", "-batch", "-d"]).arg(&gdb).arg(&trace);
+        let output = replay.stdin(Stdio::null()).output()?;
+        let told = String::from_utf8_lossy(&output.stderr);
+        if told.contains("gdb was interrupted before it was ready") == left_out.is_empty() {
+            return Err(format!("without {left_out:?}: {told}").into());
+        }
     }
     folder.done();
     Ok(())

@@ -25,6 +25,7 @@ use super::{
     Malformed,
     error::Problem,
     features::Features,
+    signal::Numbers,
     text::{Parsed, Text},
     thread_id::ThreadId,
 };
@@ -177,16 +178,36 @@ pub enum Command {
     Lldb(LldbCommand),
 }
 
-/// The command of a packet's payload.
+impl Command {
+    /// Does it let the program go on, or back, from where it is?
+    #[must_use]
+    pub fn is_resume(&self) -> bool {
+        matches!(
+            self,
+            Command::Resume(_)
+                | Command::ResumeSelected { .. }
+                | Command::ReverseContinue
+                | Command::ReverseStep
+        )
+    }
+
+    /// Does it begin anew?
+    #[must_use]
+    pub fn is_run(&self) -> bool {
+        matches!(self, Command::Run { .. } | Command::Restart)
+    }
+}
+
+/// The command of a packet's payload, from a client that has these numbers of signals.
 ///
 /// # Errors
 /// A known packet that does not parse; the answer is [`super::reply::Errors::sentence`] of it.
-pub fn parse(payload: &[u8]) -> Result<Command, Malformed> {
+pub fn parse(payload: &[u8], numbers: Numbers) -> Result<Command, Malformed> {
     let Some((first, rest)) = payload.split_first() else { return Ok(Command::Unknown) };
-    by_letter(*first, Text(rest)).map_err(|problem| Malformed::new(payload, problem))
+    by_letter(*first, Text(rest), numbers).map_err(|problem| Malformed::new(payload, problem))
 }
 
-fn by_letter(letter: u8, mut text: Text) -> Parsed<Command> {
+fn by_letter(letter: u8, mut text: Text, numbers: Numbers) -> Parsed<Command> {
     match letter {
         b'!' if text.is_empty() => Ok(Command::ExtendedMode),
         b'?' if text.is_empty() => Ok(Command::StopReason),
@@ -199,10 +220,10 @@ fn by_letter(letter: u8, mut text: Text) -> Parsed<Command> {
         b'g' | b'G' | b'p' | b'P' => registers::parse(letter, text),
         b'm' | b'M' | b'x' | b'X' => memory::parse(letter, text),
         b'z' | b'Z' => points::parse(letter, text),
-        b'c' | b'C' | b's' | b'S' | b'b' => resume::parse(letter, text),
-        b'v' => verbose::parse(text),
+        b'c' | b'C' | b's' | b'S' | b'b' => resume::parse(letter, text, numbers),
+        b'v' => verbose::parse(text, numbers),
         b'q' => query::parse(text),
-        b'Q' => set::parse(text),
+        b'Q' => set::parse(text, numbers),
         b'_' | b'j' => lldb::parse(letter, text),
         _ => Ok(Command::Unknown),
     }

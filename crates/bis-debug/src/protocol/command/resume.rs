@@ -5,7 +5,7 @@ use bis_trace::types::{Addr, Signal};
 use super::{
     super::{
         error::Problem,
-        signal::from_gdb,
+        signal::Numbers,
         text::{Parsed, Text},
         thread_id::ThreadId,
     },
@@ -33,7 +33,7 @@ pub struct ThreadAction {
     pub threads: Option<ThreadId>,
 }
 
-pub(super) fn parse(letter: u8, mut text: Text) -> Parsed<Command> {
+pub(super) fn parse(letter: u8, mut text: Text, numbers: Numbers) -> Parsed<Command> {
     if letter == b'b' {
         return Ok(match text.rest() {
             b"c" => Command::ReverseContinue,
@@ -41,7 +41,7 @@ pub(super) fn parse(letter: u8, mut text: Text) -> Parsed<Command> {
             _ => Command::Unknown,
         });
     }
-    let signal = if letter.is_ascii_uppercase() { signal(&mut text)? } else { None };
+    let signal = if letter.is_ascii_uppercase() { signal(&mut text, numbers)? } else { None };
     let has_addr = !text.is_empty() && (letter.is_ascii_lowercase() || text.skip(";"));
     let addr = has_addr.then(|| text.hex("the address is not a hexadecimal number")).transpose()?;
     text.end()?;
@@ -50,33 +50,34 @@ pub(super) fn parse(letter: u8, mut text: Text) -> Parsed<Command> {
     Ok(Command::ResumeSelected { action, addr: addr.map(Addr) })
 }
 
-/// gdb's number of a signal; 0 is none.
-fn signal(text: &mut Text) -> Parsed<Option<Signal>> {
+/// The number of a signal; 0 is none.
+fn signal(text: &mut Text, numbers: Numbers) -> Parsed<Option<Signal>> {
     match text.hex("the signal is not a hexadecimal number")? {
         0 => Ok(None),
-        number => from_gdb(number).map(Some).ok_or(Problem("Linux does not have this signal")),
+        number => numbers.signal(number).map(Some).ok_or(Problem("Linux does not have this signal")),
     }
 }
 
 /// Behind `vCont;`.
-pub(super) fn actions(text: Text) -> Parsed<Command> {
+pub(super) fn actions(text: Text, numbers: Numbers) -> Parsed<Command> {
     let actions = text.0.split(|byte| *byte == b';').filter(|part| !part.is_empty());
-    let actions: Vec<ThreadAction> = actions.map(|part| action(Text(part))).collect::<Parsed<_>>()?;
+    let actions: Vec<ThreadAction> =
+        actions.map(|part| action(Text(part), numbers)).collect::<Parsed<_>>()?;
     if actions.is_empty() {
         return Err(Problem("it has no action"));
     }
     Ok(Command::Resume(actions))
 }
 
-fn action(mut text: Text) -> Parsed<ThreadAction> {
+fn action(mut text: Text, numbers: Numbers) -> Parsed<ThreadAction> {
     let action = if text.skip("c") {
         Action::Continue(None)
     } else if text.skip("C") {
-        Action::Continue(signal(&mut text)?)
+        Action::Continue(signal(&mut text, numbers)?)
     } else if text.skip("s") {
         Action::Step(None)
     } else if text.skip("S") {
-        Action::Step(signal(&mut text)?)
+        Action::Step(signal(&mut text, numbers)?)
     } else if text.skip("r") {
         let (start, end) =
             text.pair("the range's start is not hexadecimal", "the range's end is not hexadecimal")?;

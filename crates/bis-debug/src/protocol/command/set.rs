@@ -5,7 +5,7 @@ use bis_trace::types::Signal;
 use super::{
     super::{
         error::Problem,
-        signal::from_gdb,
+        signal::Numbers,
         text::{Parsed, Text, flag, hex_bytes},
         thread_id::ThreadId,
     },
@@ -31,14 +31,14 @@ pub enum Environment {
     Reset,
 }
 
-pub(super) fn parse(mut text: Text) -> Parsed<Command> {
+pub(super) fn parse(mut text: Text, numbers: Numbers) -> Parsed<Command> {
     let name = text.until(b":;");
     let arguments = Text(text.0.get(1..).unwrap_or_default());
     Ok(match name {
         b"StartNoAckMode" => Command::StartNoAck,
         b"NonStop" => Command::NonStop(flag(arguments.0)?),
-        b"PassSignals" => Command::PassSignals(signals(arguments)?),
-        b"ProgramSignals" => Command::ProgramSignals(signals(arguments)?),
+        b"PassSignals" => Command::PassSignals(signals(arguments, numbers)?),
+        b"ProgramSignals" => Command::ProgramSignals(signals(arguments, numbers)?),
         b"CatchSyscalls" => Command::CatchSyscalls(syscalls(arguments)?),
         b"ThreadEvents" => Command::ThreadEvents(flag(arguments.0)?),
         b"ThreadOptions" => Command::ThreadOptions(thread_options(arguments)?),
@@ -60,10 +60,10 @@ fn parts(text: Text) -> impl Iterator<Item = Text> {
     text.0.split(|byte| *byte == b';').filter(|part| !part.is_empty()).map(Text)
 }
 
-fn signals(text: Text) -> Parsed<Vec<Signal>> {
+fn signals(text: Text, numbers: Numbers) -> Parsed<Vec<Signal>> {
     let number = |mut part: Text| {
         let number = part.hex("a signal is not a hexadecimal number")?;
-        part.end().map(|()| from_gdb(number))
+        part.end().map(|()| numbers.signal(number))
     };
     let signals: Vec<Option<Signal>> = parts(text).map(number).collect::<Parsed<_>>()?;
     Ok(signals.into_iter().flatten().collect())

@@ -5,6 +5,10 @@ use proptest::prelude::*;
 
 use super::{super::thread_id::Which, *};
 
+fn parse(payload: &[u8]) -> Result<Command, Malformed> {
+    super::parse(payload, Numbers::Gdb)
+}
+
 fn check(payload: &str, expected: Command) {
     assert_eq!(parse(payload.as_bytes()), Ok(expected), "{payload}");
 }
@@ -191,6 +195,19 @@ fn queries() {
     check_bad("qRRCmd:", "the command's name is missing");
     check_bad("qRRCmd:when:x", "the thread is not a decimal number");
     check_bad("qRcmd,6", "its bytes have an odd number of hexadecimal digits");
+}
+
+#[test]
+fn signals_of_lldb() {
+    let resumed = |payload: &str| super::parse(payload.as_bytes(), Numbers::Linux);
+    let with = |number| {
+        let action = Action::Continue(Some(Signal(number)));
+        Ok(Command::Resume(vec![ThreadAction { action, threads: None }]))
+    };
+    assert_eq!(resumed("vCont;C07"), with(7));
+    assert_eq!(resumed("vCont;C1d"), with(29));
+    check_bad("vCont;C1d", "Linux does not have this signal");
+    assert_eq!(resumed("QPassSignals:11"), Ok(Command::PassSignals(vec![Signal::CHLD])));
 }
 
 #[test]

@@ -1,16 +1,19 @@
 //! `v` packets.
 
 use super::{
-    super::text::{Parsed, Text, hex_bytes},
+    super::{
+        signal::Numbers,
+        text::{Parsed, Text, hex_bytes},
+    },
     Command, file, process, resume,
 };
 
-pub(super) fn parse(mut text: Text) -> Parsed<Command> {
+pub(super) fn parse(mut text: Text, numbers: Numbers) -> Parsed<Command> {
     let name = text.until(b";:");
     match name {
         b"MustReplyEmpty" => Ok(Command::MustReplyEmpty),
         b"Cont?" => Ok(Command::ResumeActions),
-        b"Cont" => resume::actions(text),
+        b"Cont" => resume::actions(text, numbers),
         b"CtrlC" => Ok(Command::Interrupt),
         b"Stopped" => Ok(Command::NextStop),
         b"Kill" => Ok(Command::Kill(Some(process(argument(text)?)?))),

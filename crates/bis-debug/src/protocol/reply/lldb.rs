@@ -5,7 +5,7 @@ use std::fmt::{Display, Write as _};
 use bis_trace::types::{Addr, Signal, Tid};
 
 use super::{
-    super::signal::to_gdb,
+    super::signal::Numbers,
     Payload, hex_string,
     objects::{json_hex, json_string},
     stop::LldbReason,
@@ -148,7 +148,7 @@ pub fn threads_info(threads: &[ThreadInfo]) -> Payload {
 fn thread_info(thread: &ThreadInfo) -> String {
     let mut json = format!("{{\"tid\":{},\"reason\":\"{}\"", thread.tid, thread.reason.name());
     if let Some(signal) = thread.signal {
-        let _ = write!(json, ",\"signal\":{}", to_gdb(signal));
+        let _ = write!(json, ",\"signal\":{}", Numbers::Linux.of(signal));
     }
     if let Some(name) = &thread.name {
         let _ = write!(json, ",\"name\":{}", json_string(name));
@@ -194,7 +194,7 @@ mod tests {
         };
         check(
             threads_info(&[thread]),
-            "[{\"tid\":31,\"reason\":\"signal\",\"signal\":20,\"name\":\"a\\\"b\",\
+            "[{\"tid\":31,\"reason\":\"signal\",\"signal\":17,\"name\":\"a\\\"b\",\
              \"registers\":{\"16\":\"0102\"},\"memory\":[{\"address\":32,\"bytes\":\"ff\"}]}]",
         );
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use bis_trace::types::{Addr, Signal, Tid};
 
 use super::{
-    super::{command::PointKind, signal::to_gdb, thread_id::ThreadId},
+    super::{command::PointKind, signal::Numbers, thread_id::ThreadId},
     Payload, hex_string, of_process, text,
 };
 
@@ -14,6 +14,8 @@ use super::{
 pub struct Stop {
     /// What the thread would get. None: it was stopped by the client or another thread.
     pub signal: Option<Signal>,
+    /// Whose number of the signal the client reads.
+    pub numbers: Numbers,
     pub thread: Option<ThreadId>,
     pub reason: Option<Reason>,
     /// Registers (gdb's numbers, bytes) that the client is sure to ask for.
@@ -130,7 +132,7 @@ impl Reason {
 impl Stop {
     #[must_use]
     pub fn payload(&self) -> Payload {
-        let mut said = format!("T{:02x}", self.signal.map_or(0, to_gdb));
+        let mut said = format!("T{:02x}", self.signal.map_or(0, |signal| self.numbers.of(signal)));
         // Writing to a string does not fail.
         if let Some(thread) = self.thread {
             let _ = write!(said, "thread:{thread};");
@@ -177,8 +179,8 @@ pub fn exited(code: u8, process: Option<Tid>) -> Payload {
 
 /// A process was killed by a signal.
 #[must_use]
-pub fn killed(signal: Signal, process: Option<Tid>) -> Payload {
-    text(format_args!("X{:02x}{}", to_gdb(signal), of_process(process)))
+pub fn killed(signal: Signal, numbers: Numbers, process: Option<Tid>) -> Payload {
+    text(format_args!("X{:02x}{}", numbers.of(signal), of_process(process)))
 }
 
 /// A thread has exited, and the client has asked by `QThreadEvents` to know.
@@ -238,6 +240,8 @@ mod tests {
         };
         let registers = vec![(6, vec![1, 2]), (0x10, vec![0xff])];
         let stop = Stop { signal: Some(Signal::SEGV), core: Some(12), registers, lldb, ..Stop::default() };
+        let of_linux = Stop { signal: Some(Signal::CHLD), numbers: Numbers::Linux, ..Stop::default() };
+        check(of_linux, "T11");
         let lldb = "threads:1,a;thread-pcs:400,500;hexname:613b62;reason:breakpoint;description:78;";
         check(stop, &format!("T0bcore:c;06:0102;10:ff;{lldb}"));
     }
@@ -247,7 +251,7 @@ mod tests {
         let check = |payload: Payload, expected: &str| assert_eq!(payload, expected.as_bytes());
         check(exited(3, None), "W03");
         check(exited(255, Some(Tid(0x1f))), "Wff;process:1f");
-        check(killed(Signal::CHLD, Some(Tid(1))), "X14;process:1");
+        check(killed(Signal::CHLD, Numbers::Gdb, Some(Tid(1))), "X14;process:1");
         check(thread_exited(0, ThreadId::full(Tid(1), Tid(2))), "w00;p1.2");
         check(no_resumed(), "N");
     }
