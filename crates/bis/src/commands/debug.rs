@@ -329,8 +329,8 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Those arguments where bis starts the debugger itself. gdb goes on with the next where ^C has ended one,
-    /// and says no more than `Quit`: the user would wonder later what has become of the commands.
+    /// Those arguments where bis starts the debugger itself. gdb goes on with the next where ^C has ended
+    /// one, and says no more than `Quit`: the user would wonder later what has become of the commands.
     fn started(&self, kind: Kind) -> Vec<OsString> {
         let mut words = self.all(kind);
         if kind == Kind::Gdb

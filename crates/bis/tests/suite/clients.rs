@@ -320,7 +320,8 @@ impl Packets {
 }
 
 /// An interrupt that comes when the program has just stopped for something else, which the client passes
-/// over, is the answer to its next resume; once, and not where it has been answered, or its user has a prompt.
+/// over, is the answer to its next resume; once, and not where it has been answered, or its user has a
+/// prompt.
 fn an_interrupt_is_kept_for_the_next_resume() -> Result<(), Failed> {
     let folder = Folder::new("clients")?;
     let (_, trace) = record(&folder, &C, "basics.c")?;
