@@ -57,9 +57,19 @@ impl Piece {
             area @ Piece::Pages(_) => area,
         }
     }
+
+    pub(crate) fn has_register(&self) -> bool {
+        matches!(self, Piece::Register(_))
+    }
 }
 
 impl Area {
+    /// Is any of it on a page that this range is on?
+    pub(crate) fn is_on_pages_of(&self, range: &Range<Addr>) -> bool {
+        let pages = self.pages();
+        pages.start < range.end.page_ceil() && range.start.page_floor() < pages.end
+    }
+
     fn range(&self) -> Range<Addr> {
         self.addr..self.addr.saturating_add(self.len)
     }

@@ -2,6 +2,7 @@
 //! be read is left out of the report rather than spoiling it.
 
 use bis_trace::{
+    TraceError,
     event::{FileEntry, Machine},
     types::{Addr, FileId, Registers, Signal, Tid},
 };
@@ -113,7 +114,7 @@ impl<'a> Scene<'a> {
             return "somebody killed the replayed process from outside, or the kernel did because memory ran out"
                 .into();
         }
-        if let Some(changed) = self.changed_file(regs.ip()) {
+        if let Some(changed) = self.changed_file() {
             return changed;
         }
         if let Some((signal, info)) = clues.fault
@@ -162,10 +163,20 @@ impl<'a> Scene<'a> {
         ))
     }
 
-    fn changed_file(&self, rip: Addr) -> Option<String> {
-        let entry = self.kept(self.mapping(rip)?)?;
-        let error = self.world.trace.check_file(entry.file).err()?;
-        Some(format!("the program's file is not what it was when it was recorded: {error}"))
+    /// A kept file that was changed: what the process has mapped comes first, but what another one has read
+    /// may have come to it as well.
+    fn changed_file(&self) -> Option<String> {
+        let mapped = self.maps.iter().filter_map(|mapping| self.kept(mapping));
+        mapped.chain(self.world.files()).find_map(|entry| {
+            Some(match self.world.trace.find_damage(entry.file)? {
+                TraceError::Damaged { path, .. } => format!(
+                    "the trace is damaged: its file {}, the content of {}, is not what it was when it was recorded",
+                    path.display(),
+                    entry.original()
+                ),
+                error => format!("the program's file is not what it was when it was recorded: {error}"),
+            })
+        })
     }
 
     fn cause_of_fault(&self, signal: Signal, info: SigInfo) -> Option<String> {

@@ -37,6 +37,9 @@ const WORD: u64 = 8;
 /// How many stops cost about as much as it does to put a jump into the text and to take it away.
 const STOPS_OF_A_JUMP: u64 = 32;
 
+/// How many stops cost about as much as a fault at a page that is guarded for the driver.
+const STOPS_OF_A_FAULT: u64 = 4;
+
 /// A breakpoint at the place that is looked for.
 #[derive(Clone, Debug)]
 pub(crate) enum Seek {
@@ -61,6 +64,8 @@ pub(crate) struct Patched {
     pages: Addr,
     /// Pages of the text that may be written when it is not there, with their protection.
     guarded: Vec<(Addr, u64)>,
+    /// How often a debug register had stopped the task in vain, or what it had cost as much as.
+    stops: u64,
 }
 
 impl Patched {
@@ -89,6 +94,7 @@ impl Patched {
         traps.put_moved(memory, &[]);
         self.correct_x87(task)?;
         task.own_watches.clear();
+        traps.end_giving_way();
         task.is_watched = false;
         task.breakpoint = None;
         task.guarded = Addr::NULL..Addr::NULL;
@@ -162,6 +168,30 @@ impl Seek {
         }
     }
 
+    /// Watches have given their registers to a jump, and the faults at their pages have cost as much as all
+    /// stops before it. So it goes on with stops, twice as many until the next jump: where the task works on
+    /// such a page, and seldom comes to the place, these are what takes it there.
+    pub(crate) fn give_up_jump(
+        &mut self,
+        task: &mut Task,
+        memory: &Memory,
+        pause: &Pause,
+        traps: &mut Traps,
+    ) -> Result<(), TraceeError> {
+        let Seek::Patched(it) = &*self else { return Ok(()) };
+        let before = it.stops;
+        if self.is_looking(task.regs()?.ip()) {
+            // The next fault is one too many as well.
+            return Ok(());
+        }
+        self.stand_aside(task, memory, pause, traps)?;
+        tracing::debug!(task = %task.ours, before, "watches have their registers back");
+        if let Seek::Register { stops, next } = self {
+            (*stops, *next) = (before, 2 * before);
+        }
+        Ok(())
+    }
+
     /// Sets the breakpoint. `task` is stopped anywhere in its program. `was_checked`: if that is the place,
     /// it was looked at in vain.
     pub(crate) fn begin(
@@ -194,10 +224,9 @@ impl Seek {
         task: &mut Task,
         memory: &Memory,
         pause: &Pause,
-        traps: &mut Traps,
+        (traps, stops): (&mut Traps, u64),
     ) -> Result<Option<Seek>, TraceeError> {
         let start = pause.regs.rip;
-        let Some(room) = traps.room_beside_watches() else { return Ok(None) };
         let span = span_at(pause.regs.bits(), Addr(start), |addr, len| traps.read(memory, addr, len));
         let Some(span) = span else {
             tracing::debug!(task = %task.ours, start = format_args!("{start:#x}"), "no jump can be there");
@@ -205,7 +234,10 @@ impl Seek {
         };
         let text = Addr(start)..Addr(span.end());
         // An instruction that reads the text is to be noticed.
-        let Some(watches) = watched(&text, room) else { return Ok(None) };
+        let sp = pause.regs.sp();
+        let Some(rooms) = traps.room_for_jump(&text, sp) else { return Ok(None) };
+        let watches = rooms.into_iter().find_map(|room| watched(&text, room));
+        let Some(watches) = watches else { return Ok(None) };
         // A count of the driver's is in the text that would give way. (One behind it counts as ever.)
         if traps.counts_in(&text) {
             return Ok(None);
@@ -239,7 +271,7 @@ impl Seek {
         let Ok(made) = conditional(&span, code.0, data.0, &condition) else { return Ok(None) };
         // Breakpoints go along with their instructions; not with the first, which is the jump's place.
         let has_points = traps.has_point_in(text.clone());
-        if has_points && !(guarded.is_empty() && traps.can_move(text, &made.copies)) {
+        if has_points && !(guarded.is_empty() && traps.can_move(text.clone(), &made.copies)) {
             return Ok(None);
         }
         let mut remote = Remote::new(&mut task.stopped)?;
@@ -257,11 +289,13 @@ impl Seek {
         traps.lift_moved(memory, &made.copies)?;
         memory.write(Addr(start), &made.patch)?;
         traps.put_moved(memory, &made.copies);
+        let stops = stops.max(STOPS_OF_A_JUMP);
+        traps.give_way(watches.len(), (&text, sp), stops / STOPS_OF_A_FAULT);
         task.own_watches = watches;
         task.is_watched = true;
         tracing::debug!(task = %task.ours, ?span, "a jump takes the place of a breakpoint");
         task.breakpoint = Some(Breakpoint::Int3(Addr(made.hit)));
-        Ok(Some(Seek::Patched(Box::new(Patched { span, made, condition, code, pages, guarded }))))
+        Ok(Some(Seek::Patched(Box::new(Patched { span, made, condition, code, pages, guarded, stops }))))
     }
 
     /// The registers that the task has at the breakpoint, for those that it was found with.
@@ -295,7 +329,7 @@ impl Seek {
                 }
                 // Other code may come to be there, or room for a jump.
                 *next = 2 * *stops;
-                if let Some(patched) = Self::patch(task, memory, pause, traps)? {
+                if let Some(patched) = Self::patch(task, memory, pause, (traps, *stops))? {
                     *self = patched;
                 }
                 return Ok(());
@@ -375,6 +409,7 @@ impl Seek {
     ) -> Result<(), TraceeError> {
         task.breakpoint = None;
         if place.found == Found::Dead {
+            traps.end_giving_way();
             return Ok(());
         }
         match self {

@@ -101,6 +101,9 @@ pub(crate) enum Found {
     Watched(Triggered),
     /// Its instruction wants to touch a page that is guarded, here: only within [`Task::run`].
     Guarded(Addr),
+    /// Behind an instruction that has touched a page which is guarded only so that a search for a place has
+    /// debug registers: its jump takes longer than to do without.
+    TooManyFaults,
     /// Behind the one instruction that it was let execute.
     Stepped,
     /// Somewhere, because somebody has asked it to stop.
@@ -339,7 +342,12 @@ pub(crate) fn found_text(place: &Place) -> String {
         Found::Seen => format!("a look at its own text at {:#x}", place.regs.rip),
         Found::OtherCall => "a hooked call that is not the one in the log".into(),
         Found::Dead => "the task was killed".into(),
-        Found::Point(_) | Found::Watched(_) | Found::Guarded(_) | Found::Stepped | Found::Interrupted => {
+        Found::Point(_)
+        | Found::Watched(_)
+        | Found::Guarded(_)
+        | Found::TooManyFaults
+        | Found::Stepped
+        | Found::Interrupted => {
             format!("a stop for a debugger at {:#x}", place.regs.rip)
         }
     }

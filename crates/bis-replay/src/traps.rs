@@ -71,6 +71,10 @@ pub struct Traps {
     watches: Vec<Piece>,
     /// The watches, with no more registers than there are for them.
     fitting: Vec<Piece>,
+    /// Those that they are without a search that has some of the registers; none where no search has.
+    given_way: Option<Vec<Piece>>,
+    /// How many faults that may cost.
+    faults_left: Option<u64>,
     /// Those of them that no debug register watches.
     pub(crate) areas: Areas,
     /// Which areas the last instruction has touched that was looked at.

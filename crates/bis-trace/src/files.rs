@@ -43,7 +43,7 @@ use crate::{
 };
 
 /// A file of which more than this are holes, bytes, is hashed without them.
-const HOLES_MIN: u64 = 64 << 20;
+pub(crate) const HOLES_MIN: u64 = 64 << 20;
 
 /// What the hash of a file with large holes is derived with (blake3's derive_key): the file's length follows,
 /// and offset, length and content of each piece that is not all zero; numbers are 64 bits, least byte first.

@@ -39,11 +39,12 @@ const LARGE: usize = 48 << 20;
 
 type Run = fn(&Home) -> Result<(), Failed>;
 
-const TRIALS: [(&str, Run, bool); 9] = [
+const TRIALS: [(&str, Run, bool); 10] = [
     ("the_second_reads_nothing", the_second_reads_nothing, false),
     ("changed_with_its_time_set_back", changed_with_its_time_set_back, false),
     ("stored_through_a_mapping", stored_through_a_mapping, false),
     ("damaged", damaged, false),
+    ("copy_damaged", copy_damaged, false),
     ("removed_and_moved", removed_and_moved, false),
     ("many_at_once", many_at_once, false),
     ("killed", killed, false),
@@ -308,6 +309,27 @@ fn damaged(home: &Home) -> Result<(), Failed> {
     let again = home.record(&[&file])?;
     ensure(again.stdout == recorded.stdout, || again.shown())?;
     home.replays(2, &again)
+}
+
+/// A copy's files are nobody else's, and are not looked at before its replay diverges.
+fn copy_damaged(home: &Home) -> Result<(), Failed> {
+    let file = home.file("large", b'a', LARGE)?;
+    home.record(&[&file])?;
+    let copy = home.path("copy");
+    let copied = Command::new("cp").arg("-r").arg(home.trace(0)).arg(&copy).status()?;
+    ensure(copied.success(), || "failed to copy".into())?;
+    let entry = copy.join("files").join(large(&copy.join("files"))?.0);
+    fs::set_permissions(&entry, fs::Permissions::from_mode(0o600))?;
+    fs::File::options().write(true).open(&entry)?.write_all_at(b"b", 0)?;
+    let mut replay = home.bis(&["replay", "-a"].map(OsStr::new));
+    replay.arg(&copy).env("HOME", home.folder.path());
+    let step = common::run(replay, "replay-damaged", home.folder.path(), None, LIMIT)?;
+    let cause = format!(
+        "likely cause: the trace is damaged: its file {}, the content of {}, is not what it was",
+        entry.display(),
+        file.display()
+    );
+    ensure(step.status != 0 && step.stderr_text().contains(&cause), || step.shown())
 }
 
 fn removed_and_moved(home: &Home) -> Result<(), Failed> {

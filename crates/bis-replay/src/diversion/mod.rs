@@ -204,6 +204,7 @@ impl<'t> Diversion<'t> {
             | Found::Tick
             | Found::Seen
             | Found::OtherCall
+            | Found::TooManyFaults
             | Found::Guarded(_) => {
                 Some(Paused::Over(format!("has come to bis's own code at {:#x}", place.regs.rip)))
             }

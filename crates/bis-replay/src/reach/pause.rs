@@ -337,6 +337,11 @@ impl Replica<'_> {
             self.traps.areas.forget_mappings();
             return Ok(Looked::Forgiven);
         }
+        if place.found == Found::TooManyFaults {
+            seek.give_up_jump(task, memory, pause, &mut self.traps)?;
+            self.traps.areas.forget_mappings();
+            return Ok(Looked::Forgiven);
+        }
         if place.found == Found::Seen {
             return Err(Halt::Seen(wanted.who.seq));
         }

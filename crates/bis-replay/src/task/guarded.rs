@@ -36,6 +36,7 @@ impl Task {
         loop {
             let place = self.run_once(memory, traps, run)?;
             let Found::Guarded(addr) = place.found else { return Ok(place) };
+            let are_too_many = traps.count_fault();
             let place = self.touch(memory, traps, (addr, run))?;
             if place.found != Found::Dead {
                 traps.areas.guard_again(&mut self.stopped)?;
@@ -44,6 +45,9 @@ impl Task {
                 Found::Stepped if run.step => return Ok(place),
                 Found::Stepped if run.interrupt.is_some_and(Interrupt::is_asked) => {
                     return Ok(Place { found: Found::Interrupted, ..place });
+                }
+                Found::Stepped if are_too_many => {
+                    return Ok(Place { found: Found::TooManyFaults, ..place });
                 }
                 Found::Stepped => {}
                 _ => return Ok(place),

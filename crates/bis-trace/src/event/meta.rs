@@ -1,6 +1,6 @@
 //! What a trace says about itself: the entries of its meta stream.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use super::{Base, TaskEnd};
 #[cfg(doc)]
@@ -146,6 +146,14 @@ pub struct FileEntry {
     pub mtime_ns: i64,
     /// blake3 of the content; of a file with large holes, of what is there (`files.rs`).
     pub digest: [u8; 32],
+}
+
+impl FileEntry {
+    /// What it is the content of, for people.
+    #[must_use]
+    pub fn original(&self) -> Cow<'_, str> {
+        if self.path.is_empty() { "a piece of memory".into() } else { String::from_utf8_lossy(&self.path) }
+    }
 }
 
 /// How a file's content is kept.

@@ -16,11 +16,27 @@ use super::{NO_LINKS, Trace};
 use crate::{
     error::{Result, TraceError, show},
     event::{FileEntry, Kept, Meta},
-    files::{hash, nanoseconds, replace_by_copy, sparse_len},
+    files::{HOLES_MIN, hash, nanoseconds, replace_by_copy, sparse_len},
     log::FILES,
     store::is_marked,
     types::FileId,
 };
+
+const OTHER_CONTENT: &str = "its content is another";
+
+fn is_linked(entry: &FileEntry) -> bool {
+    entry.kept == Kept::HardLink
+}
+
+/// A kept file is not what it was.
+fn changed(entry: &FileEntry, path: PathBuf, what: String) -> TraceError {
+    let original = entry.original().into_owned();
+    if is_linked(entry) {
+        return TraceError::FileChanged { original, what };
+    }
+    let what = format!("its content of {original} was changed: {what}");
+    TraceError::Damaged { path, offset: 0, what }
+}
 
 /// What else has a kept file, beside the trace.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -68,7 +84,7 @@ impl Trace {
     pub fn open_file(&self, file: FileId) -> Result<File> {
         let entry = self.file(file)?;
         let path = self.file_path(file)?;
-        let original = if entry.path.is_empty() { "a piece of memory".into() } else { show(&entry.path) };
+        let original = entry.original().into_owned();
         let opened = OpenOptions::new().read(true).custom_flags(NO_LINKS).open(&path);
         let opened = opened.and_then(|file| file.metadata().map(|stat| (file, stat)));
         let (content, stat) = match opened {
@@ -79,22 +95,36 @@ impl Trace {
             }
             Err(error) => return Err(TraceError::Read { path, source: Arc::new(error) }),
         };
-        let linked = entry.kept == Kept::HardLink;
         let failed = |source| TraceError::Read { path: path.clone(), source: Arc::new(source) };
         let what = if stat.len() != entry.len {
             format!("it had {} bytes, now {}", entry.len, stat.len())
-        } else if linked && !self.has_content(entry, &content, &stat).map_err(failed)?
-            || !linked && !self.is_as_stored(entry, &content, &stat).map_err(failed)?
+        } else if is_linked(entry) && !self.has_content(entry, &content, &stat).map_err(failed)?
+            || !is_linked(entry) && !self.is_as_stored(entry, &content, &stat).map_err(failed)?
         {
-            "its content is another".into()
+            OTHER_CONTENT.into()
         } else {
             return Ok(content);
         };
-        if linked {
-            Err(TraceError::FileChanged { original, what })
-        } else {
-            let what = format!("its content of {original} was changed: {what}");
-            Err(TraceError::Damaged { path, offset: 0, what })
+        Err(changed(entry, path, what))
+    }
+
+    /// What is wrong with a kept file, if anything is. All of it is read, whatever its times say, but only
+    /// once: [`Trace::check_file`] believes those, and what is the trace's own.
+    pub fn find_damage(&self, file: FileId) -> Option<TraceError> {
+        let content = match self.open_file(file) {
+            Ok(content) => content,
+            Err(error) => return Some(error),
+        };
+        let (entry, path) = (self.file(file).ok()?, self.file_path(file).ok()?);
+        // One that may have large holes is hashed without them, and its copies may have others.
+        if entry.len > HOLES_MIN {
+            return None;
+        }
+        let stat = content.metadata().ok()?;
+        match self.is_same(entry, &content, &stat) {
+            Ok(true) => None,
+            Ok(false) => Some(changed(entry, path, OTHER_CONTENT.into())),
+            Err(error) => Some(TraceError::Read { path, source: Arc::new(error) }),
         }
     }
 
@@ -150,8 +180,14 @@ impl Trace {
     /// Is the content of a kept file what it was?
     fn has_content(&self, entry: &FileEntry, content: &File, stat: &Metadata) -> io::Result<bool> {
         let mtime_ns = nanoseconds(stat.mtime(), stat.mtime_nsec());
+        Ok(mtime_ns == entry.mtime_ns || self.is_same(entry, content, stat)?)
+    }
+
+    /// The same by its digest. A file that was read is not read again while its time stays.
+    fn is_same(&self, entry: &FileEntry, content: &File, stat: &Metadata) -> io::Result<bool> {
+        let mtime_ns = nanoseconds(stat.mtime(), stat.mtime_nsec());
         let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
-        if mtime_ns == entry.mtime_ns || compared.contains(&(entry.file, mtime_ns)) {
+        if compared.contains(&(entry.file, mtime_ns)) {
             return Ok(true);
         }
         let is_same = hash(content)?.0 == entry.digest;
