@@ -779,7 +779,11 @@ def bis_seen():
         if name == "event" and value.isdigit():
             gdb.set_convenience_variable("_bis_event", int(value))
         elif name == "place":
-            gdb.set_convenience_variable("_bis_place", value)
+            try:
+                gdb.set_convenience_variable("_bis_place", value)
+            except gdb.error:
+                # Longer than gdb lets a value be, behind thousands of stops in one computation. `back` knows it all the same.
+                gdb.set_convenience_variable("_bis_place", None)
 
 
 def bis_catches_up(request="prompt"):
