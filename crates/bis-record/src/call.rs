@@ -33,6 +33,7 @@ use crate::{
     domain::Domain,
     error::{RecordError, Result},
     events::Recorder,
+    process::Process,
     slow::PageHashes,
     space::{self, Room},
     task::InCall,
@@ -121,7 +122,7 @@ impl Domain {
         if self.do_first(tid, &call, &entry, narrow.is_some())? {
             return Ok(());
         }
-        let sums = self.sums(tid)?;
+        let sums = if self.may_be_begun(&own) { Vec::new() } else { self.sums(tid)? };
         let state = if narrow.is_some() { not_made_yet(&entry, sums) } else { InCall::new(&entry, sums) };
         if vsyscall {
             return self.vsyscall(tid, state);
@@ -397,6 +398,14 @@ impl Domain {
             }
             Return::SetBack => self.make_again(tid, (regs.orig_rax, regs.args()), regs),
         }
+    }
+}
+
+impl Process {
+    /// May a hook have done a part of this call already? One that fails is made once more, and its event says
+    /// how far it comes; but memory is as it left it when that is entered.
+    fn may_be_begun(&self, call: &Call) -> bool {
+        self.hooks.is_some() && matches!(call.nr.cast_signed(), libc::SYS_madvise | libc::SYS_mprotect)
     }
 }
 

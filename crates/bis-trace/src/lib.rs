@@ -39,5 +39,5 @@ pub use error::TraceError;
 pub use files::FileStore;
 pub use known::{AtRest, KnownFiles};
 pub use log::{LAST_WORDS, StreamWriter, Writer};
-pub use reader::{EchoEntry, Ending, Events, ReadAhead, Sharing, StreamStats, Trace, is_recording};
+pub use reader::{EchoEntry, Ending, Events, ReadAhead, Sharing, StreamStats, Trace, is_bare, is_recording};
 pub use store::{ContentStore, Spare, Swept};

@@ -365,6 +365,11 @@ impl Trace {
     }
 }
 
+/// Has the trace in this folder nothing in its log but the header?
+pub fn is_bare(dir: &Path) -> bool {
+    dir.join(LOG).metadata().is_ok_and(|log| log.len() <= LOG_HEADER_BYTES as u64)
+}
+
 /// Whether a recorder is writing the trace in this folder: it holds a lock on the folder, which the kernel
 /// takes from it when it is gone, however it went.
 pub fn is_recording(dir: &Path) -> bool {

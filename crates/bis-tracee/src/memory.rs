@@ -33,21 +33,28 @@ pub struct Memory {
 /// A task's memory as it is looked at wherever some number of the program's may point: a read through
 /// `/proc/PID/mem` below the end of a stack makes that grow, up to the reader's own limit instead of the
 /// program's (`__access_remote_vm` in the kernel's `mm/memory.c`). A copy between processes
-/// (process_vm_readv(2)) does not, and reads what the program itself could.
+/// (process_vm_readv(2)) does not, and reads what the program itself could. Where that is forbidden (a program
+/// that may be executed and not read, by another user than root), it is the other way all the same.
 #[derive(Clone, Copy, Debug)]
-pub struct Glance(Tid);
+pub struct Glance<'a> {
+    memory: &'a Memory,
+    tid: Tid,
+}
 
-impl Glance {
-    /// The task has no other address space for as long as this is used.
-    pub fn of(tid: Tid) -> Glance {
-        Glance(tid)
+impl<'a> Glance<'a> {
+    /// `memory` is the task's, which has no other for as long as this is used.
+    pub fn new(memory: &'a Memory, tid: Tid) -> Glance<'a> {
+        Glance { memory, tid }
     }
 
     /// As much of `len` bytes from `addr` as can be read without a gap.
     pub fn read_upto(self, addr: Addr, len: usize) -> Vec<u8> {
         let mut buf = vec![0; len];
-        let done = sys::read_memory(self.0, addr, &mut buf).unwrap_or(0);
-        buf.truncate(done);
+        match sys::read_memory(self.tid, addr, &mut buf) {
+            Ok(done) => buf.truncate(done),
+            Err(error) if error.raw_os_error() == Some(libc::EFAULT) => buf.clear(),
+            Err(_) => return self.memory.read_upto(addr, len),
+        }
         buf
     }
 }

@@ -28,7 +28,7 @@ pub fn is_left(piece: &MemWrite, sp: Addr) -> bool {
 }
 
 /// The sums of what these ranges (address, length) hold now; what cannot be read is left out.
-pub fn look(glance: Glance, ranges: &[(Addr, u64)]) -> Vec<RangeSum> {
+pub fn look(glance: Glance<'_>, ranges: &[(Addr, u64)]) -> Vec<RangeSum> {
     let sum = |&(addr, len): &(Addr, u64)| {
         let data = glance.read_upto(addr, usize::try_from(len).unwrap_or(0));
         let len = data.len() as u64;
@@ -58,7 +58,7 @@ pub fn first_other(read: impl Fn(Addr, usize) -> Vec<u8>, seen: &[RangeSum]) -> 
 
 /// What of these ranges (address, length) can be read, where it is at least eight bytes: less cannot be a
 /// condition.
-pub fn read(glance: Glance, ranges: &[(Addr, u64)]) -> Vec<MemWrite> {
+pub fn read(glance: Glance<'_>, ranges: &[(Addr, u64)]) -> Vec<MemWrite> {
     let read = |&(addr, len): &(Addr, u64)| {
         let data = glance.read_upto(addr, usize::try_from(len).unwrap_or(0));
         (data.len() >= WORD).then_some(MemWrite { addr, data })

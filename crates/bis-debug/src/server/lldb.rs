@@ -6,6 +6,7 @@ use bis_trace::types::{Addr, Signal, Tid, prot};
 use super::{served::Served, stops};
 use crate::{
     protocol::{
+        Client,
         command::LldbCommand,
         reply::{
             self, LldbReason, LldbStop,
@@ -165,7 +166,8 @@ impl Served<'_> {
 
     /// The registers that a client is told with a stop.
     pub(super) fn with_stop(&self, tid: Tid) -> Vec<(usize, Vec<u8>)> {
-        if self.is_lldb() || !self.lets_one_go {
+        // Delve reads no stop that is that long.
+        if self.features.client() != Client::Gdb || !self.lets_one_go {
             return self.frequent(tid);
         }
         let all = 0..self.session.target().registers().len() as u64;

@@ -33,7 +33,7 @@ const SECOND_MAX: usize = 200;
 /// instructions will use, and what all these point to in turn. Two passes of a loop that differ in nothing of
 /// all that will hardly differ in anything.
 pub fn look_around(
-    glance: Glance,
+    glance: Glance<'_>,
     regs: &Registers,
     is_shown: impl Fn(&Range<Addr>) -> bool,
 ) -> Vec<MemWrite> {
@@ -61,7 +61,7 @@ pub fn look_around(
 
 /// What those of these ranges hold that say something of the place.
 pub fn read_worth(
-    glance: Glance,
+    glance: Glance<'_>,
     regs: &Registers,
     ranges: Vec<(Addr, u64)>,
     is_shown: impl Fn(&Range<Addr>) -> bool,
@@ -93,7 +93,7 @@ fn worth_reading(
 
 /// The addresses in memory that the next instructions use, as far as the registers say them now and what they
 /// load says it then, on all ways that the program may go.
-pub fn operands(glance: Glance, regs: &Registers) -> Vec<Addr> {
+pub fn operands(glance: Glance<'_>, regs: &Registers) -> Vec<Addr> {
     const CODE_LEN: usize = 160;
     let mut found = Vec::new();
     let mut ways = VecDeque::from([(regs.ip(), *regs)]);
@@ -141,7 +141,7 @@ pub fn operands(glance: Glance, regs: &Registers) -> Vec<Addr> {
 }
 
 /// Where an instruction only loads a pointer from memory, what comes behind it leads on from that.
-fn load(glance: Glance, it: &Instruction, addr: Addr, regs: &mut Registers) {
+fn load(glance: Glance<'_>, it: &Instruction, addr: Addr, regs: &mut Registers) {
     let is_load = it.mnemonic() == Mnemonic::Mov && it.op0_kind() == OpKind::Register;
     if is_load
         && it.op0_register().is_gpr64()

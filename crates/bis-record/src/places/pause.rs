@@ -361,7 +361,7 @@ impl Domain {
         // Where text is not patched, what an xsavec has left there does not repeat.
         let left = left_below(&all, regs.sp()).filter(|_| self.hooks.is_some());
         Ok(Surroundings::look(
-            (&self.memory, Glance::of(tid)),
+            (&self.memory, Glance::new(&self.memory, tid)),
             &regs,
             &stacks,
             saved,
@@ -378,23 +378,25 @@ impl Domain {
         let regs = self.stopped(tid)?.regs()?;
         let xstate = self.stopped(tid)?.xstate()?;
         let extended = place::extended(&xstate);
-        let glance = Glance::of(tid);
         // In text that counts, only the places behind a count have a number (`hooks/counts.rs`).
         let count = if self.space.is_dense() { None } else { self.ticks(tid)? };
         // What has changed comes first: it is what differs. Where there is a number, few places are left to
         // tell apart.
         let is_left_out = |range: &Range<Addr>| self.space.is_left_out(tid, range);
         let words = self.tasks.get(&tid).map_or(Vec::new(), |task| task.rounds.words(regs.ip()));
-        let mut held = read_worth(glance, &regs, words, is_left_out);
+        let mut held = read_worth(Glance::new(&self.memory, tid), &regs, words, is_left_out);
         held.extend(if count.is_none() { self.look_wide(tid)? } else { Vec::new() });
         let is_left_out = |range: &Range<Addr>| self.space.is_left_out(tid, range);
-        held.extend(look_around(glance, &regs, is_left_out));
+        held.extend(look_around(Glance::new(&self.memory, tid), &regs, is_left_out));
         let pieces = held.iter().map(|piece| (piece.addr, piece.data.len() as u64));
         let ranges: Vec<(Addr, u64)> = pieces.chain([(regs.sp(), STACK_LEN)]).collect();
         let mappings = maps::read(tid)?;
         let saved = self.saved_on_stacks(&mappings, &ranges);
         let held = place::leave_out(held, &saved);
-        let mut seen = place::look(glance, &xsave::leave_out(vec![(regs.sp(), STACK_LEN)], &saved));
+        let mut seen = place::look(
+            Glance::new(&self.memory, tid),
+            &xsave::leave_out(vec![(regs.sp(), STACK_LEN)], &saved),
+        );
         if count.is_none() {
             seen.extend(self.surroundings.sums());
         }

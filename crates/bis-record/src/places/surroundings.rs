@@ -138,7 +138,7 @@ impl Surroundings {
     /// does not repeat. `left`: what lies below the stack's end, if that does (address, length). `written`:
     /// pages that are to be looked at first (start, end), as far as that may be.
     pub fn look(
-        (memory, glance): (&Memory, Glance),
+        (memory, glance): (&Memory, Glance<'_>),
         regs: &Registers,
         stacks: &[Addr],
         saved: impl FnOnce(&[(Addr, u64)]) -> Vec<Range<Addr>>,
@@ -254,7 +254,7 @@ fn there(stacks: &[Addr], mappings: &[Mapping]) -> impl Iterator<Item = Addr> {
 
 /// Pages of large mappings that are near what registers point to, what the next instructions use, and what
 /// the top of the stack, and then what all of it points to, point to.
-fn near(glance: Glance, regs: &Registers, large: &[(Addr, Addr)]) -> Vec<(Addr, Addr)> {
+fn near(glance: Glance<'_>, regs: &Registers, large: &[(Addr, Addr)]) -> Vec<(Addr, Addr)> {
     let mut pages: Vec<(Addr, Addr)> = Vec::new();
     let mut add = |words: &[Addr], around: u64| {
         for word in words {

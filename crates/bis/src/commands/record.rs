@@ -16,7 +16,7 @@ use std::{
 
 use bis_record::{Begins, Ended, OnFault, Options, Pattern, RecordError};
 use bis_trace::{
-    TraceError,
+    LAST_WORDS, TraceError,
     types::{EventSeq, Tid},
 };
 use bis_tracee::proc;
@@ -228,7 +228,9 @@ fn told(error: &RecordError, name: &OsStr, interpreter: Option<&Path>, place: Pl
     if matches!(error, RecordError::Trace(TraceError::Gone(_))) {
         return failure;
     }
-    if began(error) {
+    // Where there was not even memory for an event, or for a word, nobody would find any use for it.
+    let has_word = place.path.join(OsStr::from_bytes(LAST_WORDS.to_bytes())).exists();
+    if began(error) && (has_word || !bis_trace::is_bare(&place.path)) {
         let kept =
             format!("{}\nbis: what was recorded until then is in {}", failure.message, place.path.display());
         return Failure::new(failure.status, kept);
