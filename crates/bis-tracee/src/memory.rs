@@ -33,8 +33,8 @@ pub struct Memory {
 /// A task's memory as it is looked at wherever some number of the program's may point: a read through
 /// `/proc/PID/mem` below the end of a stack makes that grow, up to the reader's own limit instead of the
 /// program's (`__access_remote_vm` in the kernel's `mm/memory.c`). A copy between processes
-/// (process_vm_readv(2)) does not, and reads what the program itself could. Where that is forbidden (a program
-/// that may be executed and not read, by another user than root), it is the other way all the same.
+/// (process_vm_readv(2)) does not, and reads what the program itself could. Where that is forbidden (a
+/// program that may be executed and not read, by another user than root), it is the other way all the same.
 #[derive(Clone, Copy, Debug)]
 pub struct Glance<'a> {
     memory: &'a Memory,
