@@ -26,7 +26,9 @@ fn main() {
         let trial = Trial::test(format!("handoffs::{mode}"), move || common::repeated(|| handoffs(flag)));
         trial.with_ignored_flag(missing.is_some())
     };
-    libtest_mimic::run(&common::arguments(), modes.into_iter().map(trial).collect()).exit();
+    // Two at the same time would measure each other.
+    let arguments = libtest_mimic::Arguments { test_threads: Some(1), ..common::arguments() };
+    libtest_mimic::run(&arguments, modes.into_iter().map(trial).collect()).exit();
 }
 
 fn handoffs(flag: &str) -> Result<(), Failed> {

@@ -205,8 +205,8 @@ fn replay(folder: &Folder, trace: &Path) -> Result<Step, Failed> {
     common::run(command, "replay", folder.path(), None, LIMIT)
 }
 
-/// Replays it with one event told otherwise, or left out: that must be seen there, or at the first event
-/// behind it that is a place.
+/// Replays it with one event told otherwise, or left out: that must be seen there, or at the first event of
+/// its task behind it that is a place.
 fn tell(
     told: &Told,
     folder: &Folder,
@@ -218,11 +218,16 @@ fn tell(
     let dir = folder.path().join("lie");
     let mut events = told.events.clone();
     let stream = events.get_mut(&domain).ok_or("no such domain")?;
+    // What another thread does meanwhile is as it was.
+    let tid = stream[at].tid;
     match lie {
         Some(kind) => stream[at].kind = kind,
         None => drop(stream.remove(at)),
     }
-    let len = stream[at..].iter().position(Event::is_place).map_or(0, |last| last + 1);
+    let is_its_place = |event: &Event| event.tid == tid && event.is_place();
+    let behind = || stream[at..].iter();
+    let last = behind().position(is_its_place).or_else(|| behind().position(Event::is_place));
+    let len = last.map_or(0, |last| last + 1);
     let places: Vec<u64> = stream[at..at + len].iter().map(|event| event.seq.0).collect();
     told.write(&events, &dir)?;
     let step = replay(folder, &dir)?;
