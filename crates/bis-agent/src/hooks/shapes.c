@@ -147,7 +147,7 @@ static u64 shape_open(struct plan *p) {
   return 1;
 }
 
-// What is not waited for as a whole.
+// What all calls have in common that receive messages.
 static u64 plan_receive(struct plan *p) {
   u64 flags = hooks_flags(p);
   // A task that is looked after while it waits for all would get less, as a signal would have it.

@@ -565,9 +565,7 @@ impl Process {
         }
         Ok(Entry::Make)
     }
-}
 
-impl Process {
     /// Behind a call: has the process that this memory belongs to another limit for its stacks? A child that
     /// only shares the memory has a limit of its own. It may be set by anybody, also from outside of the
     /// recording: it is looked at where the call sets limits, and where others have had the time to.
