@@ -40,6 +40,10 @@ use crate::{
 
 const INT3: u8 = 0xcc;
 
+/// So many stops at a place where arrivals are only counted are a reason to let the program count them: that
+/// costs about as much.
+const SILENT_STOPS: u32 = 64;
+
 /// A count on a task's way to its next event at which the driver wants it to stop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CountStop {
@@ -55,6 +59,8 @@ pub struct Traps {
     wanted: BTreeSet<Addr>,
     /// Those of them at which arrivals are only counted: the driver is told of none.
     silent: BTreeSet<Addr>,
+    /// How often tasks were stopped there for that, in the present interval.
+    silent_stops: BTreeMap<Addr, u32>,
     /// By the address of the `int3`.
     points: BTreeMap<Addr, Point>,
     /// Addresses at which the program counts by itself, in the present interval.
@@ -279,6 +285,17 @@ impl Traps {
         (left != Some(0)).then_some((program, left))
     }
 
+    /// A task was stopped at one of the silent points. Has that become often just now? It is said once in an
+    /// interval.
+    pub(crate) fn is_often_silent(&mut self, program: Addr) -> bool {
+        if !self.silent.contains(&program) {
+            return false;
+        }
+        let stops = self.silent_stops.entry(program).or_default();
+        *stops = stops.saturating_add(1);
+        *stops == SILENT_STOPS
+    }
+
     /// So many more arrivals, of which the last leads on.
     pub(crate) fn add_rounds(&mut self, program: Addr, rounds: u64) {
         *self.arrivals.entry(program).or_default() += rounds;
@@ -288,6 +305,7 @@ impl Traps {
     pub(crate) fn take_counted(&mut self, memory: &Memory) -> Result<Vec<Counted>, TraceeError> {
         self.disarm(memory)?;
         self.look(memory)?;
+        self.silent_stops.clear();
         Ok(std::mem::take(&mut self.counted))
     }
 

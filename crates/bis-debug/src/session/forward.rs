@@ -172,20 +172,24 @@ impl<'t> Session<'t> {
             interrupt: Some(&interrupt),
             ..Limit::default()
         };
-        match self.advance_live(&limit)? {
-            Stop::Event(event) => {
-                self.position = Position::at(event);
-                let tid = self.live.replica.done().1;
-                Ok(Report { tid, why: Why::Interrupted })
+        // The alarm rings once for all stops of which the user does not hear: they may come without end.
+        loop {
+            match self.advance_live(&limit)? {
+                Stop::Event(event) => {
+                    self.position = Position::at(event);
+                    let tid = self.live.replica.done().1;
+                    return Ok(Report { tid, why: Why::Interrupted });
+                }
+                Stop::Interrupted => {
+                    interrupt.take();
+                    return self.stop_nearby(way);
+                }
+                stop => {
+                    if let Some(report) = self.at_stop(way, stop, &mut Due::Not)? {
+                        return Ok(report);
+                    }
+                }
             }
-            Stop::Interrupted => {
-                interrupt.take();
-                self.stop_nearby(way)
-            }
-            stop => match self.at_stop(way, stop, &mut Due::Not)? {
-                Some(report) => Ok(report),
-                None => self.interrupted(way),
-            },
         }
     }
 

@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use bis_trace::{
     event::{Event, EventKind, Turn},
-    types::{EventSeq, Tid},
+    types::{Addr, EventSeq, Tid},
 };
 use bis_tracee::{TraceeError, task};
 
-use super::{Flow, Limit, Replica, Stage, Stop, Who, is_pause, outcome::outcome_of};
+use super::{Ahead, Flow, Limit, Replica, Stage, Stop, Who, is_pause, outcome::outcome_of};
 use crate::{
     alarm::Progress,
     apply::objects_of_others,
@@ -135,7 +135,10 @@ impl Replica<'_> {
                 Ok(Flow::Done | Flow::TaskGone) => {}
                 Ok(Flow::Stopped(stop)) => {
                     self.cursor.underway = Some(underway);
-                    return Ok(stop);
+                    match stop {
+                        Stop::Point(tid, addr) if self.count_silently(tid, addr, limit.ahead)? => continue,
+                        stop => return Ok(stop),
+                    }
                 }
                 Err(error) => {
                     self.cursor.underway = Some(underway);
@@ -156,6 +159,20 @@ impl Replica<'_> {
                 return Ok(Stop::Event(event.seq));
             }
         }
+    }
+
+    /// A task stands at a point. Is that one of whose arrivals the driver is not told? The task has been
+    /// stopped there often, then, and from here on the program counts them by itself, if it can.
+    fn count_silently(&mut self, tid: Tid, addr: Addr, ahead: Ahead) -> Result<bool, Halt> {
+        let place = self.place_of(tid).map(|(_, place)| place);
+        let Some(place) = place.filter(|place| self.traps.only_counts(*place).is_some()) else {
+            return Ok(false);
+        };
+        if let Some(task) = self.tasks.get_mut(&tid) {
+            task.told = Some(place);
+        }
+        self.count_arrivals(addr, None, ahead)?;
+        Ok(true)
     }
 
     /// An event is done: arrivals are counted from here on.

@@ -17,6 +17,8 @@ const ROUNDS: u16 = 500;
 /// The first instruction of a round, and the second, which a jump in the first one's place covers, too.
 const FIRST: Addr = Addr(CODE + 5);
 const SECOND: Addr = Addr(CODE + 7);
+/// The one behind these.
+const THIRD: Addr = Addr(CODE + 10);
 
 /// A loop, and `exit_group`.
 fn rounds() -> Tape {
@@ -42,6 +44,27 @@ fn an_interrupt_behind_a_breakpoint_is_no_second_arrival() {
             assert_eq!(found, (stops, [ROUNDS.into(); 2]), "{counted:?} {goes_on_as_copy}");
         }
     }
+}
+
+/// Where nobody is told of arrivals, they cost a stop each only at first: then the program counts them.
+#[test]
+fn arrivals_that_are_only_counted_are_soon_counted_by_the_program() {
+    let (_folder, trace) = rounds().trace(true);
+    let world = World::new(&trace).unwrap();
+    let mut host = Solo::new(&world, None);
+    let mut replica = host.begin(A).unwrap();
+    replica.attend();
+    let each = Limit { each_event: true, ..Limit::default() };
+    host.advance(&mut replica, &each, &mut |_, _| {}).unwrap();
+    replica.set_points_and_counts(&BTreeSet::from([THIRD]), &BTreeSet::from([FIRST])).unwrap();
+    let mut stops = 0;
+    while let Stop::Point(_, addr) = host.advance(&mut replica, &each, &mut |_, _| {}).unwrap() {
+        stops += 1;
+        assert_eq!((addr, replica.traps().arrivals(FIRST)), (THIRD, stops));
+        // Those are whole that no program counts.
+        assert_eq!(replica.traps().all_arrivals().contains_key(&FIRST), stops < 64, "{stops}");
+    }
+    assert_eq!(stops, u64::from(ROUNDS));
 }
 
 /// How often the task stops at the two instructions up to its next event, and comes to each of them, while

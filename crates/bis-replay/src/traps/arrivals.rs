@@ -60,6 +60,7 @@ impl Traps {
     pub(crate) fn begin_count(&mut self, standing: Option<(Tid, Addr)>) {
         self.before = std::mem::take(&mut self.arrivals);
         self.rounds.clear();
+        self.silent_stops.clear();
         self.triggers = 0;
         self.late.clear();
         self.are_watches_late = false;
