@@ -10,6 +10,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use object::{
+    FileKind, LittleEndian, ReadCache,
+    elf::{FileHeader32, FileHeader64},
+    read::elf::{FileHeader, ProgramHeader},
+};
 use rustix::{
     fs::{Access, access},
     io::Errno,
@@ -130,13 +135,32 @@ fn interpreter(head: &[u8]) -> Option<&Path> {
     words.find(|word| !word.is_empty()).map(|name| Path::new(OsStr::from_bytes(name)))
 }
 
-/// The interpreter that a script names and that is not there, seen from the working directory `cwd` (none:
-/// ours). The kernel's word for that is the one for a script that is not there.
-pub fn missing_interpreter(script: &Path, cwd: Option<&Path>) -> Option<PathBuf> {
+/// The interpreter that a script or a program names and that is not there, seen from the working directory
+/// `cwd` (none: ours). The kernel's word for that is the one for a program that is not there.
+pub fn missing_interpreter(program: &Path, cwd: Option<&Path>) -> Option<PathBuf> {
     let from = |path: &Path| cwd.map_or_else(|| path.to_owned(), |cwd| cwd.join(path));
+    let mut file = File::open(from(program)).ok()?;
     let mut head = Vec::new();
-    File::open(from(script)).and_then(|file| file.take(256).read_to_end(&mut head)).ok()?;
-    interpreter(&head).filter(|name| !from(name).exists()).map(Path::to_owned)
+    file.by_ref().take(256).read_to_end(&mut head).ok()?;
+    let linked = || linked_interpreter(file);
+    let name = interpreter(&head).map(Path::to_owned).or_else(linked)?;
+    Some(name).filter(|name| !from(name).exists())
+}
+
+/// The dynamic linker that an ELF file names.
+fn linked_interpreter(file: File) -> Option<PathBuf> {
+    let cache = ReadCache::new(file);
+    match FileKind::parse(&cache).ok()? {
+        FileKind::Elf64 => named_in::<FileHeader64<LittleEndian>>(&cache),
+        FileKind::Elf32 => named_in::<FileHeader32<LittleEndian>>(&cache),
+        _ => None,
+    }
+}
+
+fn named_in<Elf: FileHeader<Endian = LittleEndian>>(elf: &ReadCache<File>) -> Option<PathBuf> {
+    let headers = Elf::parse(elf).ok()?.program_headers(LittleEndian, elf).ok()?;
+    let name = headers.iter().find_map(|header| header.interpreter(LittleEndian, elf).ok().flatten())?;
+    Some(Path::new(OsStr::from_bytes(name)).to_owned())
 }
 
 /// Does one of the formats that are registered with the kernel (binfmt_misc) match this file?

@@ -107,4 +107,13 @@ fn a_missing_interpreter_is_named() {
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     let said = desk.refuses(&["record", "./script"], 127);
     assert!(said.contains("./script") && said.contains("its interpreter /no/such"), "{said}");
+    let mut program = fs::read("/bin/true").unwrap();
+    let linker = b"/lib64/ld-linux-x86-64.so.2";
+    let place = program.windows(linker.len()).position(|part| part == linker).unwrap();
+    program[place + linker.len() - 1] = b'9';
+    let linked = desk.folder.path().join("linked");
+    fs::write(&linked, program).unwrap();
+    fs::set_permissions(&linked, fs::Permissions::from_mode(0o755)).unwrap();
+    let said = desk.refuses(&["record", "./linked"], 127);
+    assert!(said.contains("its interpreter /lib64/ld-linux-x86-64.so.9"), "{said}");
 }
