@@ -44,6 +44,19 @@ reverse-continue
 #> Breakpoint 4
 print steps == $before
 #> = 1
+# An instruction that steps, and touches what is watched: the trap of the program's own is not lost.
+watch -l *(long *) $rsp
+delete 4
+continue
+#> Hardware watchpoint 5
+continue
+#> Hardware watchpoint 5
+continue
+#> Hardware watchpoint 5
+reverse-continue
+#> Hardware watchpoint 5
+continue
+#> Hardware watchpoint 5
 delete
 continue
 #> 54 steps

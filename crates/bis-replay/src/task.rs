@@ -51,6 +51,8 @@ pub struct Task {
     at_entry: bool,
     /// It has come to the count at which it is to stop, and its driver was told of something else there.
     owes_tick: bool,
+    /// A trap of the program's own that came together with a watch: it comes when the task goes on.
+    owes_trap: Option<SigInfo>,
     /// Pages that it may not write to for a while, although it may.
     pub guarded: Range<Addr>,
     /// Is its text watched by debug registers, for a breakpoint in it?
@@ -157,6 +159,7 @@ impl Task {
             told: None,
             at_entry: false,
             owes_tick: false,
+            owes_trap: None,
             guarded: Addr::NULL..Addr::NULL,
             is_watched: false,
             missing: None,
@@ -181,6 +184,7 @@ impl Task {
             told: self.told,
             at_entry: false,
             owes_tick: self.owes_tick,
+            owes_trap: self.owes_trap,
             guarded: self.guarded.clone(),
             is_watched: self.is_watched,
             missing: self.missing,

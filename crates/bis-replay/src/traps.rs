@@ -296,6 +296,11 @@ impl Traps {
         *stops == SILENT_STOPS
     }
 
+    /// The points of whose arrivals the driver is told.
+    pub(crate) fn told(&self) -> BTreeSet<Addr> {
+        &self.wanted - &self.silent
+    }
+
     /// So many more arrivals, of which the last leads on.
     pub(crate) fn add_rounds(&mut self, program: Addr, rounds: u64) {
         *self.arrivals.entry(program).or_default() += rounds;

@@ -96,27 +96,39 @@ impl Watch {
     }
 }
 
-/// Which registers have triggered: bit `n` for register `n`.
+/// Which registers have triggered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Triggered(u8);
+pub struct Triggered {
+    /// Bit `n` for register `n`.
+    registers: u8,
+    is_step: bool,
+}
+
+/// In DR6: the exception came also because the trap flag was set.
+const SINGLE_STEP: u64 = 1 << 14;
 
 impl Triggered {
     /// As the lowest bits of DR6.
     pub fn bits(self) -> u8 {
-        self.0
+        self.registers
     }
 
     pub fn any(self) -> bool {
-        self.0 != 0
+        self.registers != 0
+    }
+
+    /// Is it the trap behind a single step, too? Said only by registers of which any is set.
+    pub fn is_step(self) -> bool {
+        self.is_step
     }
 
     /// Any of those from this one on?
     pub fn has_from(self, register: usize) -> bool {
-        self.0 >> register != 0
+        self.registers >> register != 0
     }
 
     pub fn has(self, register: usize) -> bool {
-        self.0 & 1 << register != 0
+        self.registers & 1 << register != 0
     }
 }
 
@@ -168,12 +180,12 @@ impl DebugRegisters {
         }
         let status = sys::get_debug_register(stopped.tid(), 6)?;
         let triggered = (0..COUNT).filter(|at| status & 1 << at != 0 && self.set[*at].is_some());
-        let triggered = Triggered(triggered.fold(0, |bits, at| bits | 1 << at));
+        let registers = triggered.fold(0, |bits, at| bits | 1 << at);
         // The kernel keeps what it has said of one exception until the next.
         if status != 0 {
             sys::set_debug_register(stopped.tid(), 6, 0)?;
         }
-        Ok(triggered)
+        Ok(Triggered { registers, is_step: status & SINGLE_STEP != 0 })
     }
 }
 

@@ -171,7 +171,10 @@ impl Replica<'_> {
         if let Some(task) = self.tasks.get_mut(&tid) {
             task.told = Some(place);
         }
-        self.count_arrivals(addr, None, ahead)?;
+        // Others are waited for, and may yet have to be counted themselves.
+        if self.can_count(addr, &self.traps.told(), ahead)? {
+            self.count_arrivals(addr, None, ahead)?;
+        }
         Ok(true)
     }
 

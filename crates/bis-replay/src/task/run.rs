@@ -74,6 +74,9 @@ impl Task {
         if std::mem::take(&mut self.owes_tick) {
             return Ok(Place { found: Found::Tick, regs: begin.regs });
         }
+        if let Some(info) = self.owes_trap.take() {
+            return Ok(Place { found: Found::Fault(info), regs: begin.regs });
+        }
         loop {
             let was_at_entry = std::mem::take(&mut self.at_entry);
             let status = self.let_go_on(memory, traps, run)?;
@@ -245,6 +248,11 @@ impl Task {
         if let Some(found) = found_by(triggered, self.own_watches.len(), self.is_watched).or(stepped) {
             if run.step {
                 correct_pushed(memory, begin, regs)?;
+            }
+            // One exception tells of both; the program's own trap comes behind what has stopped it.
+            let is_own = is_own || !run.step && self.ticks.is_none();
+            if is_own && triggered.is_step() && matches!(found, Found::Watched(_)) {
+                self.owes_trap = Some(info);
             }
             return Ok(Some(Next::at(found, *regs)));
         }
