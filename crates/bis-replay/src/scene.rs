@@ -133,9 +133,8 @@ impl<'a> Scene<'a> {
         if let Some(cause) = self.cause_in_code(regs.ip(), clues.registers) {
             return cause;
         }
-        if self.maps.iter().any(|m| m.shared)
-            && let Some(cause) = self.outside()
-        {
+        // Also of a file that is mapped privately.
+        if let Some(cause) = self.outside() {
             return cause;
         }
         if self.maps.iter().any(|m| m.shared) {

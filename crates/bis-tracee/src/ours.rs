@@ -26,9 +26,12 @@ use rustix::{
 use crate::error::Result;
 
 /// Of the signals that a program may be sent, those that we leave as they are: what cannot be caught, what
-/// the C library keeps for itself (32, 33), SIGPIPE (our own writes fail instead), SIGCHLD (of our own tasks)
-/// and SIGCONT (which lets us go on as it does the program).
+/// the C library has a handler for (33), SIGPIPE (our own writes fail instead), SIGCHLD (of our own tasks) and
+/// SIGCONT (which lets us go on as it does the program).
 const LEFT: [i32; 5] = [libc::SIGKILL, libc::SIGSTOP, libc::SIGPIPE, libc::SIGCHLD, libc::SIGCONT];
+
+/// The C library keeps this signal for ending threads, which we never do, and lets nobody catch it.
+const CANCEL: i32 = 32;
 
 /// What our own instructions may raise; then it is a bug of ours, which ends us as usual.
 const FAULTS: [i32; 5] = [libc::SIGILL, libc::SIGTRAP, libc::SIGBUS, libc::SIGFPE, libc::SIGSEGV];
@@ -269,7 +272,27 @@ pub fn catch_signals() -> io::Result<Coming> {
             libc::sigaction(signal, &raw const action, ptr::null_mut());
         }
     }
+    catch_as(CANCEL, libc::SIGUSR1);
     Ok(Coming(File::from(std::os::fd::OwnedFd::from(read))))
+}
+
+/// A signal that the C library does not let anybody catch has the action of another one, from now on, unless
+/// it is ignored.
+fn catch_as(signal: i32, other: i32) {
+    /// The kernel's `struct sigaction`, in words: the handler, flags, the way back, the mask.
+    type Action = [usize; 4];
+    let (mut own, mut action): (Action, Action) = ([0; 4], [0; 4]);
+    let len = size_of::<u64>();
+    // SAFETY: the kernel fills both, and reads one that it has given itself, with the C library's way back.
+    unsafe {
+        let none = ptr::null::<Action>();
+        libc::syscall(libc::SYS_rt_sigaction, signal, none, &raw mut own, len);
+        if own[0] == libc::SIG_DFL
+            && libc::syscall(libc::SYS_rt_sigaction, other, none, &raw mut action, len) == 0
+        {
+            libc::syscall(libc::SYS_rt_sigaction, signal, &raw const action, ptr::null_mut::<Action>(), len);
+        }
+    }
 }
 
 /// Does this process lead its session? Then the kernel tells of a hangup of the terminal to it alone.

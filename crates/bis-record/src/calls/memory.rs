@@ -18,7 +18,7 @@ use bis_trace::{
     shared::{Move, SharedRange},
     types::{Addr, Fd, ObjectId, PAGE, Tid, prot},
 };
-use bis_tracee::{maps, proc};
+use bis_tracee::{maps, proc, sys};
 
 use super::{compilers::is_archive, outside::is_for_writing};
 use crate::{
@@ -244,6 +244,10 @@ impl Domain {
         let kept = if is_as_installed {
             self.session.keep(&file, &name)?
         } else {
+            // What is written to the file is in the pages that the program has not written to.
+            if sys::is_open_for_writing(&file) {
+                note_outside(&self.session, made, key, &name);
+            }
             let kept = self.add_view((addr, len), key, offset, (&file, &name))?.file;
             if let Some((at, data)) = self.tail(addr..addr + len, offset, meta.st_size()) {
                 outcome.writes.push(MemWrite { addr: addr + (at - offset), data });
@@ -286,7 +290,7 @@ impl Domain {
         if new {
             let (object_len, content) = match &file {
                 Some((_, file, _, name)) => {
-                    note_outside(&self.session, tid, key, name, addr);
+                    note_outside(&self.session, made, key, name);
                     let len = file.metadata().map_or(0, |meta| meta.st_size());
                     (len, Some(self.session.keep_shared(file, name)?))
                 }
@@ -389,7 +393,8 @@ impl Domain {
         self.remove_views(addr, addr + len);
         let (object, new) = self.session.registry.open(key_of_mapping(&mapping), self.id);
         if new {
-            note_outside(&self.session, tid, key_of_mapping(&mapping), &mapping.name, addr);
+            let made = Made { tid, addr, len, prot: mapping.prot, is_shared: true };
+            note_outside(&self.session, &made, key_of_mapping(&mapping), &mapping.name);
             let file = if is_untouched(mapping.inode) { None } else { open_mapped(tid, &mapping) };
             let file = file.filter(|file| file.metadata().is_ok_and(|meta| meta.st_ino() == mapping.inode));
             let content = file.map(|file| self.session.keep_shared(&file, &mapping.name)).transpose()?;
@@ -621,10 +626,11 @@ impl Crew {
 
 /// The task has mapped what is behind `key`, which is new to the recording: the trace is to say who else
 /// could change it.
-fn note_outside(session: &Arc<Session>, tid: Tid, key: Key, name: &[u8], addr: Addr) {
+fn note_outside(session: &Arc<Session>, made: &Made, key: Key, name: &[u8]) {
+    let Made { tid, addr, is_shared, .. } = *made;
     let name = String::from_utf8_lossy(name);
     let text = format!("{OUTSIDE}{name}, mapped by task {tid} at {addr:#x}");
-    session.look_outside(Look { key, seq: session.writer.next_seq(), text });
+    session.look_outside(Look { key, seq: session.writer.next_seq(), text, is_private: !is_shared });
 }
 
 /// Is the descriptor one whose memory, once mapped, a device or the kernel writes to, unseen by bis? Such

@@ -1,5 +1,6 @@
 //! Memory that somebody outside of the recording can change: a file that another process has mapped shared
-//! too, or open for writing, a segment that another one has attached. What that process stores there is in no
+//! too, or open for writing, a segment that another one has attached. (A file that the program has mapped
+//! privately is among them: what is written to it is in the pages that the program has not written to.) What that process stores there is in no
 //! event, and replay diverges where the program depends on it. So the trace says at the mapping who that was,
 //! `bis info` lists it, and a divergence names it.
 //!
@@ -7,7 +8,7 @@
 //! for all). One that comes later is not seen.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashSet, VecDeque},
     fs, mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
@@ -34,6 +35,8 @@ pub struct Look {
     pub seq: EventSeq,
     /// What it says, but for who that is.
     pub text: String,
+    /// It is mapped privately, perhaps many times: it is looked for once.
+    pub is_private: bool,
 }
 
 /// What is to be looked for, by a thread of its own: nobody waits for the answer.
@@ -46,6 +49,8 @@ struct Waiting {
     /// A thread is at work.
     is_looking: bool,
     spent: Duration,
+    /// Files that are mapped privately, and were asked for.
+    private: HashSet<Key>,
 }
 
 impl Looks {
@@ -56,7 +61,7 @@ impl Looks {
     /// Adds one. True: a thread has to be started.
     fn add(&self, look: Look) -> bool {
         let mut waiting = self.lock();
-        if waiting.spent > LOOKS_MAX {
+        if waiting.spent > LOOKS_MAX || look.is_private && !waiting.private.insert(look.key) {
             return false;
         }
         waiting.looks.push_back(look);
@@ -89,7 +94,7 @@ fn look_all(session: &Arc<Session>) -> Result<()> {
     // Not on the core of the domain whose supervisor has asked.
     session.cores.unpin(Tid(0));
     let mut spent = Duration::ZERO;
-    while let Some(Look { key, seq, text }) = session.looks.next(spent) {
+    while let Some(Look { key, seq, text, .. }) = session.looks.next(spent) {
         let began = Instant::now();
         if let Some((pid, found)) = user_of(key, |pid| session.is_recorded(pid)) {
             session.note(seq, format!("{text}: {} (process {pid}) {}", proc::name(pid), found.text()))?;

@@ -13,23 +13,42 @@ use crate::desk::Desk;
 /// divergence names it.
 #[test]
 fn memory_that_somebody_outside_changes() {
+    changed_outside("");
+}
+
+/// The same of a file that the program has mapped privately and has not written to.
+#[test]
+fn a_private_mapping_that_somebody_outside_changes() {
+    changed_outside(", mmap.MAP_PRIVATE");
+}
+
+/// `how` the program maps the file that somebody else changes.
+fn changed_outside(how: &str) {
     let desk = Desk::new();
     if Command::new("python3").arg("--version").output().is_err() {
         println!("ignored: not installed (apt-get install python3)");
         return;
     }
     let write = |name: &str, text: &str| fs::write(desk.folder.path().join(name), text).unwrap();
-    let map = "import mmap, time\nfile = open('shared', 'r+b')\nmemory = mmap.mmap(file.fileno(), 4096)\n";
+    let map = |how: &str| {
+        format!(
+            "import mmap, time\nfile = open('shared', 'r+b')\nmemory = mmap.mmap(file.fileno(), 4096{how})\n"
+        )
+    };
     write("shared", &"\0".repeat(4096));
     write(
         "writer.py",
         &format!(
-            "{map}print('ready', flush=True)\nfor _ in range(60000):\n  memory[0] = (memory[0] + 1) % 256\n  time.sleep(0.001)\n"
+            "{}print('ready', flush=True)\nfor _ in range(60000):\n  memory[0] = (memory[0] + 1) % 256\n  time.sleep(0.001)\n",
+            map("")
         ),
     );
     write(
         "reader.py",
-        &format!("{map}first = memory[0]\nwhile memory[0] == first: time.sleep(0.0001)\nprint('changed')\n"),
+        &format!(
+            "{}first = memory[0]\nwhile memory[0] == first: time.sleep(0.0001)\nprint('changed')\n",
+            map(how)
+        ),
     );
     let mut writer = Command::new("python3")
         .arg("writer.py")
@@ -53,6 +72,27 @@ fn memory_that_somebody_outside_changes() {
     let cause = "memory that was changed from outside of the recording, which is not recorded: ";
     assert!(replayed.stderr.contains(cause) && replayed.stderr.contains(&who), "{}", replayed.stderr);
     assert!(!replayed.stderr.contains("report it"), "{}", replayed.stderr);
+}
+
+/// The C library lets nobody catch signal 32; a program may send it to its parent all the same. (Who starts
+/// bis here has it ignored, as `posix_spawn` does.)
+#[test]
+fn a_signal_that_the_c_library_keeps_does_not_end_the_recorder() {
+    let desk = Desk::new();
+    if Command::new("python3").arg("--version").output().is_err() {
+        println!("ignored: not installed (apt-get install python3)");
+        return;
+    }
+    let action = "import ctypes, os, sys\nlibc = ctypes.CDLL(None)\n\
+        def action(handler): assert libc.syscall(13, 32, handler.to_bytes(32, 'little'), None, 8) == 0\n";
+    let write = |name: &str, text: String| fs::write(desk.folder.path().join(name), text).unwrap();
+    write("starts.py", format!("{action}action(0)\nos.execv(sys.argv[1], sys.argv[1:])\n"));
+    write("sends.py", format!("{action}action(1)\nos.kill(os.getppid(), 32)\nprint('sent')\n"));
+    let recording = desk.command(&["record", "-o", "sent", "python3", "sends.py"]);
+    let mut starter = Command::new("python3");
+    starter.arg("starts.py").arg(recording.get_program()).args(recording.get_args());
+    let ran = starter.current_dir(desk.folder.path()).output().unwrap();
+    assert_eq!((ran.status.code(), ran.stdout.as_slice()), (Some(0), &b"sent\n"[..]), "{ran:?}");
 }
 
 /// A program that leaves a daemon: the recording ends with the program, unless it is to wait, and says what
