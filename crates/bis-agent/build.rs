@@ -96,7 +96,12 @@ fn main() {
     fs::write(build.out.join("shared.h"), shared::header()).expect("OUT_DIR is writable");
     let mut hooks = vec![build.compile("src/hooks/entry.S", &[])];
     hooks.extend(HOOKS.map(|name| {
-        let more: &[&str] = if name == "saved" { &SAVED_FLAGS } else { &[] };
+        let more: &[&str] = match name {
+            "saved" => &SAVED_FLAGS,
+            // There is little room, and nobody asks for chance in a hurry.
+            "chance" => &["-Os"],
+            _ => &[],
+        };
         build.compile(&format!("src/hooks/{name}.c"), &[&HOOKS_FLAGS, more].concat())
     }));
     let stand_in = build.compile("src/stand_in.c", &HOOKS_FLAGS);

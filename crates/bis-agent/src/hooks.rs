@@ -10,9 +10,9 @@ use crate::shared::{CALL, EIGHTS, Head, LEFT, MAP_AGAIN};
 
 pub use crate::shared::{
     AREA_BASE, CALLS, COPIED_BASE, COUNT_RCX, COUNTDOWN, CPUID_BASE, Change, FD_CLASS_BASE, FDS, FILES_BASE,
-    FILES_BITS, FdClass, IN_XSAVEC, LOG_BASE, LOG_LEN, MAP_PLAIN, NR_RDPID, NR_RDRAND, NR_RDSEED, NR_RDTSC,
-    NR_RDTSCP, PLAIN_BASE, PLAIN_MAX, Piece, PieceKind, PlainRange, Row, SAFEPOINT, SCRATCH_BASE, TABLE_BASE,
-    file_bit, flag, state,
+    FILES_BITS, FdClass, IN_XSAVEC, LOG_BASE, LOG_LEN, MAP_PLAIN, NR_LSL, NR_RDPID, NR_RDRAND, NR_RDSEED,
+    NR_RDTSC, NR_RDTSCP, PLAIN_BASE, PLAIN_MAX, Piece, PieceKind, PlainRange, Row, SAFEPOINT, SCRATCH_BASE,
+    TABLE_BASE, file_bit, flag, state,
 };
 pub use table::table;
 
@@ -54,8 +54,9 @@ pub const RDTSC: u64 = symbols::RDTSC;
 pub const RDTSCP: u64 = symbols::RDTSCP;
 /// Where a trampoline of a cpuid instruction enters, with rdx = the address behind the trampoline's own.
 pub const CPUID: u64 = symbols::CPUID;
-/// Where a trampoline of an rdrand, rdseed or rdpid instruction enters, with rcx = the address behind the
-/// trampoline's own, and the program's rcx at [`state::SAVED_RCX`].
+/// Where a trampoline of an rdrand, rdseed, rdpid or lsl instruction enters, with rcx = the address behind
+/// the trampoline's own, the program's rcx at [`state::SAVED_RCX`], and for lsl its selector at
+/// [`state::SAVED_R11`].
 pub const CHANCE: u64 = symbols::CHANCE;
 /// Where a trampoline of an xsavec instruction enters after its own, with rcx = the address behind the copy
 /// of it that follows, the program's rcx at [`state::SAVED_RCX`], and the area's address at

@@ -222,7 +222,7 @@ state! {
     /// The program's rcx, on the way to a hook that needs one register, and at a safepoint that is whole.
     SAVED_RCX: 1;
     /// The program's r11 at a safepoint that is whole; the address of the area that an `xsavec` has written,
-    /// on the way to its hook.
+    /// on the way to its hook; the selector of an `lsl`.
     SAVED_R11: 1;
     /// Recording: at the safepoint where the task stands, rcx and r11 are the program's.
     WHOLE: 1;
@@ -256,6 +256,11 @@ state! {
     SOON: 1;
     /// How often tasks have wanted to give their turn away while others could run.
     GIVEN_WAY: 1;
+    /// Recording: 1 + the number of the core that the program is told in place of one that it has not asked
+    /// for; 0: it has not asked for any.
+    CORE: 1;
+    /// Recording: of the first 64 cores, those that it has asked for, a bit each.
+    CORES: 1;
 }
 
 numbered! { CLASSES;
@@ -440,6 +445,9 @@ constants! { IN_HOOKS: u32;
 }
 
 constants! { NUMBERS: u16;
+    /// What entries say in place of a call's number for `lsl`; the result is the limit, the data are the zero
+    /// flag.
+    NR_LSL = 0x1f9;
     /// What entries say in place of a call's number for `rdrand`; the result is the number, the data are the
     /// carry flag.
     NR_RDRAND = 0x1fa;

@@ -165,7 +165,7 @@ impl Domain {
         {
             let chance = self.space.patches().fault_bytes(before.ip()).and_then(Chance::decode);
             let after = match chance {
-                Some(chance) => chance.emulate(&before),
+                Some(chance) => chance.emulate(&before, |core| self.told_core(tid, core)),
                 None => {
                     cpu::emulate(insn, len, &before, &self.session.hook_image.cpuid, self.session.options.cpu)
                 }

@@ -203,7 +203,7 @@ impl<'a> Scene<'a> {
         let chancy = near.iter().rev().find(|insn| {
             matches!(
                 insn.mnemonic(),
-                Mnemonic::Rdrand | Mnemonic::Rdseed | Mnemonic::Rdpid | Mnemonic::Xbegin
+                Mnemonic::Rdrand | Mnemonic::Rdseed | Mnemonic::Rdpid | Mnemonic::Lsl | Mnemonic::Xbegin
             ) || (few
                 && matches!(
                     insn.mnemonic(),

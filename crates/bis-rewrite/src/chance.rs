@@ -2,7 +2,10 @@
 //! `rdseed`, `rdpid`, and transactions, which fail when they like (`xbegin`); on processors without faulting
 //! of it, and in many virtual machines, `cpuid`, which says on which core it is executed. And `xsavec`, which
 //! writes those parts of the registers that the processor thinks are in use: that depends on when the kernel
-//! has last saved them.
+//! has last saved them. And `lsl`, which says on which core it is executed, for one selector: the limit of
+//! that segment is where the kernel keeps the core's number for `getcpu` (on processors without `rdpid`).
+//! Which selector a register holds is known when it is executed; where it is in memory, the instruction is
+//! left alone, because no compiler and no library makes such.
 //!
 //! A recorder hides the others from programs that ask `cpuid`; some do not ask. Their instructions can be
 //! replaced where they are found, and only where they are sure: an occurrence of the bytes in text of which
@@ -28,7 +31,7 @@ pub fn cpuid_bytes(code: &[u8]) -> Vec<usize> {
     memmem::find_iter(code, &[0x0f, 0xa2]).collect()
 }
 
-/// The offsets at which `code` has the opcode of such an instruction, in order for each of the two opcodes.
+/// The offsets at which `code` has the opcode of such an instruction, in order for each of the opcodes.
 #[must_use]
 pub fn chance_bytes(code: &[u8]) -> Vec<usize> {
     // rdrand, rdseed and rdpid have a register as their operand.
@@ -43,7 +46,10 @@ pub fn chance_bytes(code: &[u8]) -> Vec<usize> {
         to.is_some_and(|to| (0..code.len() as i64).contains(&to))
     };
     let transactions = memmem::find_iter(code, &[0xc7, 0xf8]).filter(leads_somewhere);
-    numbers.chain(transactions).collect()
+    // lsl with its selector in a register.
+    let is_between_registers = |at: &usize| code.get(at + 2).is_some_and(|modrm| *modrm >= 0xc0);
+    let limits = memmem::find_iter(code, &[0x0f, 0x03]).filter(is_between_registers);
+    numbers.chain(transactions).chain(limits).collect()
 }
 
 impl Learned {
@@ -92,5 +98,5 @@ fn is_near(begin: u64, opcode: u64) -> bool {
 fn is_that(it: &Instruction, vaddr: u64) -> bool {
     is_near(it.ip(), vaddr)
         && SiteKind::of(it).is_some_and(is_sought)
-        && it.op0_register() != iced_x86::Register::RSP
+        && it.op0_register().full_register() != iced_x86::Register::RSP
 }

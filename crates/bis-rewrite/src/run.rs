@@ -62,6 +62,8 @@ pub enum SiteKind {
     Xbegin = 8,
     /// `xsavec`, also with 64 bits
     Xsavec = 9,
+    /// `lsl` with a selector in a register
+    Lsl = 10,
 }
 
 /// How a trampoline hands over to the hook: which register holds [`crate::Trampoline::done`] when the hook is
@@ -79,7 +81,7 @@ pub enum Entry {
     SavedRcx,
 }
 
-/// The destination register of `rdrand`, `rdseed` and `rdpid`.
+/// The destination register of `rdrand`, `rdseed`, `rdpid` and `lsl`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Operand {
     /// Its number as the processor counts: 0 rax, 1 rcx, 2 rdx, 3 rbx, 4 rsp, 5 rbp, 6 rsi, 7 rdi, 8 to 15 r8
@@ -91,7 +93,7 @@ pub struct Operand {
 
 impl SiteKind {
     /// Every kind.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Syscall,
         Self::Rdtsc,
         Self::Rdtscp,
@@ -101,6 +103,7 @@ impl SiteKind {
         Self::Rdpid,
         Self::Xbegin,
         Self::Xsavec,
+        Self::Lsl,
     ];
 
     /// How the hook for such a site is entered.
@@ -109,7 +112,9 @@ impl SiteKind {
         match self {
             Self::Syscall => Entry::Rcx,
             Self::Rdtsc | Self::Rdtscp | Self::Cpuid => Entry::Rdx,
-            Self::Rdrand | Self::Rdseed | Self::Rdpid | Self::Xbegin | Self::Xsavec => Entry::SavedRcx,
+            Self::Rdrand | Self::Rdseed | Self::Rdpid | Self::Xbegin | Self::Xsavec | Self::Lsl => {
+                Entry::SavedRcx
+            }
         }
     }
 
@@ -124,6 +129,7 @@ impl SiteKind {
             Mnemonic::Rdpid => Self::Rdpid,
             Mnemonic::Xbegin => Self::Xbegin,
             Mnemonic::Xsavec | Mnemonic::Xsavec64 => Self::Xsavec,
+            Mnemonic::Lsl if instruction.op1_kind() == OpKind::Register => Self::Lsl,
             _ => return None,
         })
     }
@@ -132,8 +138,8 @@ impl SiteKind {
 /// Does it ask the processor for what no recording can know, and what nothing can make a fault?
 #[must_use]
 pub fn is_chance(kind: SiteKind) -> bool {
-    use SiteKind::{Rdpid, Rdrand, Rdseed, Xbegin, Xsavec};
-    matches!(kind, Rdrand | Rdseed | Rdpid | Xbegin | Xsavec)
+    use SiteKind::{Lsl, Rdpid, Rdrand, Rdseed, Xbegin, Xsavec};
+    matches!(kind, Rdrand | Rdseed | Rdpid | Xbegin | Xsavec | Lsl)
 }
 
 /// Is it one that can be told for sure by [`crate::Text::chance_at`]?
@@ -293,7 +299,8 @@ impl Run {
     /// The destination of the site's instruction; none for kinds without a choice of it.
     #[must_use]
     pub fn operand(&self) -> Option<Operand> {
-        if !matches!(self.kind, SiteKind::Rdrand | SiteKind::Rdseed | SiteKind::Rdpid) {
+        use SiteKind::{Lsl, Rdpid, Rdrand, Rdseed};
+        if !matches!(self.kind, Rdrand | Rdseed | Rdpid | Lsl) {
             return None;
         }
         let site = self.instructions().into_iter().find(|it| it.ip() == self.site)?;

@@ -16,13 +16,17 @@ use crate::{
     run::{Entry, Error, JUMP, Run, SiteKind},
 };
 
+/// The number of that register.
+const RCX: u8 = 1;
+
 /// Where a trampoline's hook is.
 #[derive(Clone, Copy, Debug)]
 pub struct Hook {
     /// Address of eight bytes that hold the hook's address, within 2 GiB of the trampoline.
     pub slot: u64,
     /// Address below 2 GiB of eight bytes where rcx is kept, for sites with [`Entry::SavedRcx`]. The hook of
-    /// an `xsavec` finds in the eight bytes behind them the address of the area that this has written.
+    /// an `xsavec` finds in the eight bytes behind them the address of the area that this has written, that of
+    /// an `lsl` the register with the selector.
     pub save: Option<u32>,
 }
 
@@ -187,13 +191,17 @@ impl Builder {
             Entry::SavedRcx if kind == SiteKind::Xsavec => {
                 self.moved(it, bytes, displacement)?;
                 let save = save?;
-                self.store_rcx(save);
+                self.store(RCX, save);
                 self.lea_rcx(it, bytes)?;
-                self.store_rcx(save + WORD);
+                self.store(RCX, save + WORD);
                 &[0x48, 0x8d, 0x0d]
             }
             Entry::SavedRcx => {
-                self.store_rcx(save?);
+                let save = save?;
+                self.store(RCX, save);
+                if kind == SiteKind::Lsl {
+                    self.store(it.op1_register().full_register().number() as u8, save + WORD);
+                }
                 &[0x48, 0x8d, 0x0d]
             }
         };
@@ -204,9 +212,9 @@ impl Builder {
         Ok(open)
     }
 
-    /// `mov [to], rcx`
-    fn store_rcx(&mut self, to: u32) {
-        self.bytes.extend([0x48, 0x89, 0x0c, 0x25]);
+    /// `mov [to], REGISTER`, by its number
+    fn store(&mut self, register: u8, to: u32) {
+        self.bytes.extend([0x48 | register >> 3 << 2, 0x89, (register & 7) << 3 | 0x04, 0x25]);
         self.bytes.extend(to.to_le_bytes());
     }
 
@@ -214,7 +222,6 @@ impl Builder {
     /// prefixes other than REX: a segment's base is not known, and half addresses are nobody's.
     fn lea_rcx(&mut self, it: &Instruction, bytes: &[u8]) -> Result<(), Error> {
         const LEA: u8 = 0x8d;
-        const RCX: u8 = 1;
         if it.is_ip_rel_memory_operand() {
             return self.branch(&[0x48, LEA, 0x05 | RCX << 3], it.memory_displacement64());
         }

@@ -144,6 +144,7 @@ struct Ours {
     rdpid @6;
     xbegin @7;
     xsavec @8;
+    lsl @9;
   }
 
   struct Fault {
@@ -367,6 +368,7 @@ struct Instruction {
     rdpid @5;
     xbegin @6;                  # after: where the program deals with a transaction that failed
     xsavec @7;                  # never an event: its hook logs nothing
+    lsl @8;
   }
 }
 

@@ -301,10 +301,12 @@ pub enum Insn {
     Xbegin,
     /// What it leaves out is filled in. Never an event of its own.
     Xsavec,
+    /// With a selector in a register.
+    Lsl,
 }
 
 impl Insn {
-    pub const ALL: [Insn; 8] = [
+    pub const ALL: [Insn; 9] = [
         Insn::Rdtsc,
         Insn::Rdtscp,
         Insn::Cpuid,
@@ -313,6 +315,7 @@ impl Insn {
         Insn::Rdpid,
         Insn::Xbegin,
         Insn::Xsavec,
+        Insn::Lsl,
     ];
 
     /// As assemblers write it.
@@ -326,6 +329,7 @@ impl Insn {
             Insn::Rdpid => "rdpid",
             Insn::Xbegin => "xbegin",
             Insn::Xsavec => "xsavec",
+            Insn::Lsl => "lsl",
         }
     }
 }

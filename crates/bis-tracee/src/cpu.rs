@@ -1,6 +1,6 @@
 //! Instructions whose result is not a function of the program's state, made to fault and carried out here:
 //! `rdtsc`, `rdtscp`, `cpuid`; where they were overwritten by something that faults, `rdrand`, `rdseed`,
-//! `rdpid` and `xbegin`. What `cpuid` answers is the processor's own answer without the features whose use
+//! `rdpid`, `xbegin` and `lsl`. What `cpuid` answers is the processor's own answer without the features whose use
 //! could not be replayed.
 
 use std::sync::OnceLock;
@@ -26,6 +26,7 @@ pub fn instruction_of(kind: SiteKind) -> Option<Insn> {
         SiteKind::Rdpid => Some(Insn::Rdpid),
         SiteKind::Xbegin => Some(Insn::Xbegin),
         SiteKind::Xsavec => Some(Insn::Xsavec),
+        SiteKind::Lsl => Some(Insn::Lsl),
     }
 }
 
@@ -71,7 +72,7 @@ pub fn emulate(insn: Insn, len: u64, before: &Registers, answers: &[Cpuid], leve
             (after.rax, after.rbx, after.rcx, after.rdx) = (eax.into(), ebx.into(), ecx.into(), edx.into());
         }
         // `Chance::emulate`: what they do is said by more than their kind.
-        Insn::Rdrand | Insn::Rdseed | Insn::Rdpid | Insn::Xbegin | Insn::Xsavec => {}
+        Insn::Rdrand | Insn::Rdseed | Insn::Rdpid | Insn::Xbegin | Insn::Xsavec | Insn::Lsl => {}
     }
     after
 }
@@ -180,6 +181,8 @@ pub struct Chance {
     pub len: usize,
     /// The register that it writes, as the processor counts.
     register: u8,
+    /// Of `lsl`: the register with the selector.
+    source: u8,
     /// Bytes that it writes: 2 (the rest of the register stays), 4 (the upper half becomes zero) or 8.
     width: u8,
     /// Of a transaction: from the instruction's end to where the program deals with its failure.
@@ -191,29 +194,40 @@ impl Chance {
     pub fn decode(bytes: &[u8]) -> Option<Chance> {
         if let [0xc7, 0xf8, distance @ ..] = bytes {
             let distance = i32::from_le_bytes(*distance.first_chunk()?);
-            return Some(Chance { insn: Insn::Xbegin, len: 6, register: 0, width: 4, distance });
+            return Some(Chance { insn: Insn::Xbegin, len: 6, register: 0, source: 0, width: 4, distance });
         }
         let prefixes = bytes.iter().take_while(|byte| matches!(byte, 0x66 | 0xf3 | 0x40..=0x4f)).count();
         let (before, rest) = bytes.split_at(prefixes);
-        let [0x0f, 0xc7, modrm @ 0xf0..=0xff, ..] = *rest else { return None };
         let rex = before.last().filter(|byte| **byte >= 0x40 && **byte < 0x50).copied().unwrap_or(0);
-        let insn = match modrm >> 3 & 7 {
-            6 => Insn::Rdrand,
-            _ if before.contains(&0xf3) => Insn::Rdpid,
-            _ => Insn::Rdseed,
+        let (insn, modrm) = match *rest {
+            [0x0f, 0xc7, modrm @ 0xf0..=0xf7, ..] => (Insn::Rdrand, modrm),
+            [0x0f, 0xc7, modrm @ 0xf8..=0xff, ..] if before.contains(&0xf3) => (Insn::Rdpid, modrm),
+            [0x0f, 0xc7, modrm @ 0xf8..=0xff, ..] => (Insn::Rdseed, modrm),
+            [0x0f, 0x03, modrm @ 0xc0..=0xff, ..] => (Insn::Lsl, modrm),
+            _ => return None,
         };
         let width = match rex & 8 {
             0 if before.contains(&0x66) => 2,
             0 => 4,
             _ => 8,
         };
-        Some(Chance { insn, len: prefixes + 3, register: modrm & 7 | (rex & 1) << 3, width, distance: 0 })
+        let (operand, other) = (modrm & 7 | (rex & 1) << 3, modrm >> 3 & 7 | (rex & 4) << 1);
+        let (register, source) = if insn == Insn::Lsl { (other, operand) } else { (operand, 0) };
+        Some(Chance { insn, len: prefixes + 3, register, source, width, distance: 0 })
     }
 
-    /// Carries it out: the registers after it. The processor must have it.
-    pub fn emulate(&self, before: &Registers) -> Registers {
+    /// Carries it out: the registers after it. The processor must have it. `told` says which core the task is
+    /// told that it is on.
+    pub fn emulate(&self, before: &Registers, told: impl Fn(u32) -> u32) -> Registers {
         /// CF, PF, AF, ZF, SF, OF.
         const ARITHMETIC: u64 = 0x8d5;
+        /// What the selector of the segment has, whose limit says the core, and what it asks for beside.
+        const CORE_SELECTOR: u16 = 0x78;
+        const PRIVILEGE: u16 = 3;
+        const ZERO: u64 = 1 << 6;
+        /// Node and core: the kernel keeps them together.
+        const CORE: u32 = 0xfff;
+        let own = |number: u32| number & !CORE | told(number & CORE);
         let mut after = Registers { rip: before.rip + self.len as u64, ..*before };
         let number = match self.insn {
             Insn::Rdrand => sys::rdrand(),
@@ -223,9 +237,17 @@ impl Chance {
                 after.rax = 0;
                 return after;
             }
-            _ => Some(sys::rdtscp().1.into()),
+            Insn::Lsl => {
+                // The tables of segments are all tasks' alike: what would change a task's is refused.
+                let selector = (*register(&mut after, self.source) & 0xffff) as u16;
+                let limit = sys::lsl(selector);
+                after.eflags = after.eflags & !ZERO | if limit.is_some() { ZERO } else { 0 };
+                let Some(limit) = limit else { return after };
+                Some(if selector & !PRIVILEGE == CORE_SELECTOR { own(limit) } else { limit }.into())
+            }
+            _ => Some(own(sys::rdtscp().1).into()),
         };
-        if self.insn != Insn::Rdpid {
+        if matches!(self.insn, Insn::Rdrand | Insn::Rdseed) {
             after.eflags = after.eflags & !ARITHMETIC | u64::from(number.is_some());
         }
         let place = register(&mut after, self.register);
@@ -366,6 +388,10 @@ mod tests {
         assert_eq!(of(&[0x66, 0x41, 0x0f, 0xc7, 0xf9]), Some((Insn::Rdseed, 5, 9, 2, 0)));
         assert_eq!(of(&[0xf3, 0x0f, 0xc7, 0xfb]), Some((Insn::Rdpid, 4, 3, 4, 0)));
         assert_eq!(of(&[0xc7, 0xf8, 0xfe, 0xff, 0xff, 0xff]), Some((Insn::Xbegin, 6, 0, 4, -2)));
+        // lsl r9, ebx; lsl ax, r10w
+        assert_eq!(of(&[0x4c, 0x0f, 0x03, 0xcb]), Some((Insn::Lsl, 4, 9, 8, 0)));
+        assert_eq!(of(&[0x66, 0x41, 0x0f, 0x03, 0xc2]), Some((Insn::Lsl, 5, 0, 2, 0)));
+        assert_eq!(of(&[0x0f, 0x03, 0x03]), None);
         assert_eq!(of(&[0x0f, 0xc7, 0x08]), None);
         assert_eq!(of(&[0x90, 0x0f, 0xc7, 0xf0]), None);
     }
@@ -373,10 +399,11 @@ mod tests {
     #[test]
     fn a_number_goes_where_it_belongs_and_a_transaction_fails() {
         let before = Registers { rip: 100, rax: u64::MAX, r9: u64::MAX, eflags: 0x2, ..Registers::default() };
-        let fails = Chance::decode(&[0xc7, 0xf8, 0x10, 0, 0, 0]).map(|it| it.emulate(&before));
+        let fails = Chance::decode(&[0xc7, 0xf8, 0x10, 0, 0, 0]).map(|it| it.emulate(&before, |core| core));
         assert_eq!(fails, Some(Registers { rip: 122, rax: 0, ..before }));
         if chances().rdrand {
-            let short = Chance::decode(&[0x66, 0x41, 0x0f, 0xc7, 0xf1]).expect("rdrand r9w").emulate(&before);
+            let short = Chance::decode(&[0x66, 0x41, 0x0f, 0xc7, 0xf1]).expect("rdrand r9w");
+            let short = short.emulate(&before, |core| core);
             assert_eq!((short.rip, short.r9 >> 16, short.rax), (105, u64::MAX >> 16, u64::MAX));
         }
     }

@@ -150,8 +150,8 @@ hooks_rdtsc:
     movq $0, STATE_IN_HOOK
     jmpq *STATE_EXIT
 
-    // The rdrand, rdseed and rdpid instructions: rcx = the address behind the trampoline's own, the program's rcx is in the
-    // state. Nothing is clobbered but what the instruction writes.
+    // The rdrand, rdseed, rdpid and lsl instructions: rcx = the address behind the trampoline's own, the program's rcx is in the
+    // state, and the selector of an lsl. Nothing is clobbered but what the instruction writes.
     .globl hooks_chance
 hooks_chance:
     movq %rsp, STATE_RSP

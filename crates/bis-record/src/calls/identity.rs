@@ -29,6 +29,17 @@ fn is_started_fixed() -> bool {
     proc::personality(process_id()) & NO_RANDOMIZE != 0
 }
 
+/// Is this core among those of a mask?
+fn has_core(mask: &[u8], core: u32) -> bool {
+    let byte = usize::try_from(core / 8).ok().and_then(|at| mask.get(at));
+    byte.is_some_and(|byte| byte >> (core % 8) & 1 != 0)
+}
+
+/// The first core of a mask.
+pub(crate) fn first_core(mask: &[u8]) -> Option<u32> {
+    (0..u32::try_from(8 * mask.len()).unwrap_or(0)).find(|core| has_core(mask, *core))
+}
+
 fn failed(errno: i32) -> Entry {
     Entry::Done(-i64::from(errno))
 }
@@ -211,18 +222,19 @@ impl Crew {
 
     /// getcpu: a task that has asked for certain cores runs on one of these as far as it can know.
     pub(super) fn leave_getcpu(&mut self, it: &mut Exit<'_>) -> Result<()> {
-        let Some(mask) = self.task(it.tid)?.traits.wishes.affinity.clone() else { return Ok(()) };
         let addr = Addr(it.args()[0]);
         let Ok(core) = self.memory.read_u32(addr) else { return Ok(()) };
-        let is_asked = |core: u32| {
-            let byte = usize::try_from(core / 8).ok().and_then(|at| mask.get(at));
-            byte.is_some_and(|byte| byte >> (core % 8) & 1 != 0)
-        };
-        let cores = u32::try_from(8 * mask.len()).unwrap_or(0);
-        match (0..cores).find(|core| is_asked(*core)) {
-            Some(first) if !is_asked(core) => self.put(addr, first.to_le_bytes().into(), it.outcome),
+        match self.told_core(it.tid, core) {
+            told if told != core => self.put(addr, told.to_le_bytes().into(), it.outcome),
             _ => Ok(()),
         }
+    }
+
+    /// The core that a task which runs on `core` is told: `rdpid` and `lsl` say the same.
+    pub(crate) fn told_core(&self, tid: Tid, core: u32) -> u32 {
+        let task = self.tasks.get(&tid);
+        let Some(mask) = task.and_then(|task| task.traits.wishes.affinity.as_ref()) else { return core };
+        if has_core(mask, core) { core } else { first_core(mask).unwrap_or(core) }
     }
 
     /// The cores that the program knows a task to run on, a bit each.

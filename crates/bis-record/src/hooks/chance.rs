@@ -1,5 +1,6 @@
-//! Instructions that ask the processor for what no recording can know: `rdrand`, `rdseed`, `rdpid`; and
-//! transactions, which begin with `xbegin` and may fail at any time.
+//! Instructions that ask the processor for what no recording can know: `rdrand`, `rdseed`, `rdpid`, and
+//! `lsl`, because the limit of one segment is the core's number; and transactions, which begin with `xbegin`
+//! and may fail at any time.
 //!
 //! And `cpuid`, on processors that have no faulting of it: it tells the core's number, of which replay knows
 //! nothing, and would tell of instructions that bis hides.
@@ -10,7 +11,7 @@
 //!
 //! None of them can be made to fault, so nothing traps them. `cpuid` says that there are none, which is
 //! enough for programs that ask it first. For the others, each place of a mapped file where one is for sure
-//! (`bis_rewrite::Text::chance_at`) is patched before it can be executed: the first three lead to a hook that
+//! (`bis_rewrite::Text::chance_at`) is patched before it can be executed: the first four lead to a hook that
 //! executes and logs them, `cpuid` to the hook that has its answers, a transaction fails at once, each time,
 //! with a status that says not to try again. Behind an `xsavec` comes a hook that puts in what it has left
 //! out. Where there is no room for a jump, an instruction that faults takes its place (not that of `xsavec`).
@@ -49,6 +50,7 @@ fn exists(kind: SiteKind) -> bool {
         SiteKind::Xbegin => chances.transactions,
         SiteKind::Cpuid => true,
         SiteKind::Xsavec => chances.xsavec,
+        SiteKind::Lsl => true,
         _ => false,
     }
 }

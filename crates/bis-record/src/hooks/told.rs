@@ -15,7 +15,10 @@ use super::{
     clock::{close, show},
     plain,
 };
-use crate::{Checksum, crew::with_slot, domain::Domain, error::Result, process::Process, task::Task};
+use crate::{
+    Checksum, calls::identity::first_core, crew::with_slot, domain::Domain, error::Result, process::Process,
+    task::Task,
+};
 
 const GETPPID: usize = 110;
 const GETCPU: usize = 309;
@@ -169,9 +172,18 @@ impl Process {
             judged[GETPPID / 64] |= 1 << (GETPPID % 64);
         }
         let cores = &crew.session.cores.original;
-        if task.traits.wishes.affinity.as_ref().is_some_and(|asked| asked != cores) {
-            // It is told of a core that it has asked for (`Domain::leave_getcpu`).
+        let mut asked = [0; 2];
+        if let Some(mask) = task.traits.wishes.affinity.as_ref().filter(|asked| *asked != cores) {
+            // It is told of a core that it has asked for (`Process::told_core`).
             judged[GETCPU / 64] |= 1 << (GETCPU % 64);
+            let begin = mask.iter().take(8).enumerate();
+            let first = first_core(mask).map_or(0, |first| u64::from(first) + 1);
+            asked = [first, begin.fold(0, |bits, (at, byte)| bits | u64::from(*byte) << (8 * at))];
+        }
+        if hooks.asked != asked {
+            hooks.asked = asked;
+            hooks.area.set(state::CORE, asked[0]);
+            hooks.area.set(state::CORES, asked[1]);
         }
         let all_traced = crew.session.options.checksum.is_some_and(|checksum| checksum >= Checksum::Calls);
         if all_traced || crew.session.traced.concerns(task.pid) {

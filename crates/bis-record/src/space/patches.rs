@@ -56,7 +56,9 @@ impl Arena {
             SiteKind::Cpuid => Some(self.start + 8),
             SiteKind::Rdtsc => Some(self.start + 16),
             SiteKind::Rdtscp => Some(self.start + 24),
-            SiteKind::Rdrand | SiteKind::Rdseed | SiteKind::Rdpid | SiteKind::Xbegin => Some(self.start + 40),
+            SiteKind::Rdrand | SiteKind::Rdseed | SiteKind::Rdpid | SiteKind::Lsl | SiteKind::Xbegin => {
+                Some(self.start + 40)
+            }
             SiteKind::Xsavec => Some(self.start + 48),
         }
     }

@@ -31,7 +31,7 @@ use rustix::fs::{FlockOperation, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_
 
 use super::{
     Dense, DenseLayout, DenseMap, DenseOptions,
-    form::{self, Stored, VERSION},
+    form::{self, MADE, Stored},
     loads::PAGE,
 };
 use crate::{folder, key::Key, run::SiteKind};
@@ -50,7 +50,7 @@ impl DenseName {
     #[must_use]
     pub fn of(key: &Key, options: DenseOptions, bias: u64, layout: &DenseLayout) -> Self {
         let mut hasher = blake3::Hasher::new();
-        hasher.update(&VERSION.to_le_bytes());
+        hasher.update(&MADE.to_le_bytes());
         hasher.update(&key.0);
         hasher.update(&[u8::from(options.short_loops)]);
         hasher.update(&options.hooks.0.to_le_bytes());

@@ -14,8 +14,9 @@
 //! | 8, then 48 each | number of sites; each: kind, site, entry, traced, done, abort (-1 for none) |
 //! | 32 | blake3 of all before |
 //!
-//! A change of the form, of the code that is made, or of what is counted, counts [`VERSION`] up. Traces keep
-//! maps ([`DenseMap::load`]): a program that changes the form goes on reading those of before.
+//! A change of the form counts [`VERSION`] up, and any change of the code that is made, or of what is counted,
+//! [`MADE`]. Traces keep maps ([`DenseMap::load`]): a program that changes the form goes on reading those of
+//! before.
 
 use super::{
     cache::{DenseName, StoredSegment},
@@ -24,8 +25,9 @@ use super::{
 use crate::run::SiteKind;
 
 const MAGIC: [u8; 8] = *b"bisdense";
-/// Part of every name, so that another version's entries are not even opened.
-pub(super) const VERSION: u32 = 2;
+const VERSION: u32 = 2;
+/// Part of every name, so that another version's entries are not even opened (3: no `lsl` is moved).
+pub(super) const MADE: u32 = 3;
 const SUM: usize = 32;
 
 /// All that is stored beside the text.

@@ -1,4 +1,4 @@
-//! What the bytes of rdrand, rdseed, rdpid and xbegin are said to be, in files made by hand.
+//! What the bytes of rdrand, rdseed, rdpid, lsl and xbegin are said to be, in files made by hand.
 
 use crate::common::elf::{CODE, Elf};
 use bis_rewrite::{Hook, Learned, Operand, Reason, SiteKind, Text, chance_bytes, cpuid_bytes, trampoline};
@@ -30,6 +30,10 @@ fn each_kind_is_found_with_its_prefixes() {
     assert_eq!((site, kind, found.unwrap().register), (0, SiteKind::Rdpid, 3));
     // xbegin +1; ret; ret
     assert_eq!(one(&[0xc7, 0xf8, 1, 0, 0, 0, 0xc3, 0xc3]), (0, SiteKind::Xbegin, None));
+    // lsl eax, ecx; ret; ret. Then: nop; lsl r9, rbx; nop; ret. And: lsl ax, r10w; nop
+    assert_eq!(one(&[0x0f, 0x03, 0xc1, 0x90, 0x90, 0xc3]), (0, SiteKind::Lsl, operand(0, 4)));
+    assert_eq!(one(&[0x90, 0x4c, 0x0f, 0x03, 0xcb, 0x90, 0xc3]), (1, SiteKind::Lsl, operand(9, 8)));
+    assert_eq!(one(&[0x66, 0x41, 0x0f, 0x03, 0xc2, 0x90, 0xc3]), (0, SiteKind::Lsl, operand(0, 2)));
     // xsavec [rsp + 0x40]; ret
     assert_eq!(one(&[0x0f, 0xc7, 0x64, 0x24, 0x40, 0xc3]), (0, SiteKind::Xsavec, None));
     // nop; xsavec64 [r9]; nop; ret
@@ -64,6 +68,24 @@ fn the_hook_behind_an_xsavec_gets_the_address_of_its_area() {
     assert_eq!(way[0].strip_prefix("xsavec "), way[2].strip_prefix("lea rcx,"), "{way:?}");
     // Nobody knows where that is: xsavec gs:[rcx].
     assert!(way_of(&[0x65, 0x0f, 0xc7, 0x21, 0x90, 0xc3]).is_err());
+}
+
+#[test]
+fn the_hook_of_an_lsl_gets_its_selector() {
+    for (code, selector) in [
+        (&[0x0f, 0x03, 0xc0, 0x90, 0x90, 0xc3][..], "rax"),
+        (&[0x0f, 0x03, 0xc1, 0x90, 0x90, 0xc3], "rcx"),
+        (&[0x66, 0x41, 0x0f, 0x03, 0xc2, 0x90, 0xc3], "r10"),
+        (&[0x4d, 0x0f, 0x03, 0xff, 0x90, 0xc3], "r15"),
+    ] {
+        let way = way_of(code).expect("near enough");
+        assert_eq!(way[..2], ["mov [5000h],rcx".to_owned(), format!("mov [5008h],{selector}")]);
+        assert!(way.last().is_some_and(|it| it.starts_with("lsl ")), "{way:?}");
+    }
+    // Too short for a jump; and with its selector in memory it is left alone.
+    let found = chances(&[0x0f, 0x03, 0xc1, 0xc3]);
+    assert_eq!(found, [Learned::Clock { site: CODE, kind: SiteKind::Lsl }]);
+    assert_eq!(chances(&[0x0f, 0x03, 0x01, 0x90, 0x90, 0xc3]), []);
 }
 
 #[test]

@@ -46,6 +46,7 @@ pub(super) fn insn_to(insn: Insn) -> schema::instruction::Insn {
         Insn::Rdpid => schema::instruction::Insn::Rdpid,
         Insn::Xbegin => schema::instruction::Insn::Xbegin,
         Insn::Xsavec => schema::instruction::Insn::Xsavec,
+        Insn::Lsl => schema::instruction::Insn::Lsl,
     }
 }
 
@@ -59,6 +60,7 @@ pub(super) fn insn_from(insn: schema::instruction::Insn) -> Insn {
         schema::instruction::Insn::Rdpid => Insn::Rdpid,
         schema::instruction::Insn::Xbegin => Insn::Xbegin,
         schema::instruction::Insn::Xsavec => Insn::Xsavec,
+        schema::instruction::Insn::Lsl => Insn::Lsl,
     }
 }
 
@@ -73,6 +75,7 @@ fn site_to(insn: Option<Insn>) -> ours::Site {
         Some(Insn::Rdpid) => ours::Site::Rdpid,
         Some(Insn::Xbegin) => ours::Site::Xbegin,
         Some(Insn::Xsavec) => ours::Site::Xsavec,
+        Some(Insn::Lsl) => ours::Site::Lsl,
     }
 }
 
@@ -87,6 +90,7 @@ fn site_from(site: ours::Site) -> Option<Insn> {
         ours::Site::Rdpid => Some(Insn::Rdpid),
         ours::Site::Xbegin => Some(Insn::Xbegin),
         ours::Site::Xsavec => Some(Insn::Xsavec),
+        ours::Site::Lsl => Some(Insn::Lsl),
     }
 }
 

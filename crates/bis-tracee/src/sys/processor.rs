@@ -28,6 +28,17 @@ pub fn rdseed() -> Option<u64> {
     (given != 0).then_some(number)
 }
 
+/// The limit of a segment, by its selector; none where there is no such segment.
+pub fn lsl(selector: u16) -> Option<u32> {
+    let (limit, found): (u32, u8);
+    // SAFETY: writes two registers and the flags, and nothing else.
+    unsafe {
+        std::arch::asm!("lsl {0:e}, {2:e}", "setz {1}", out(reg) limit, out(reg_byte) found,
+            in(reg) u32::from(selector), options(nomem, nostack));
+    }
+    (found != 0).then_some(limit)
+}
+
 /// The processor's time stamp counter.
 pub fn rdtsc() -> u64 {
     // SAFETY: every x86-64 processor has rdtsc; where it faults in this thread, `modes.rs` executes it.

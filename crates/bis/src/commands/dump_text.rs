@@ -6,7 +6,9 @@ use std::{
     io::{self, Write},
 };
 
-use bis_agent::hooks::{Entry, NR_RDPID, NR_RDRAND, NR_RDSEED, NR_RDTSC, NR_RDTSCP, SAFEPOINT, entries};
+use bis_agent::hooks::{
+    Entry, NR_LSL, NR_RDPID, NR_RDRAND, NR_RDSEED, NR_RDTSC, NR_RDTSCP, SAFEPOINT, entries,
+};
 use bis_syscalls::{Call, describe};
 use bis_trace::{
     event::{
@@ -50,6 +52,7 @@ pub fn instruction_name(nr: u16) -> Option<&'static str> {
         NR_RDRAND => Some("rdrand"),
         NR_RDSEED => Some("rdseed"),
         NR_RDPID => Some("rdpid"),
+        NR_LSL => Some("lsl"),
         _ => None,
     }
 }

@@ -23,6 +23,7 @@ pub fn same_instruction(own: &Instruction, copy: &Instruction) -> Result<(), Str
             | Mnemonic::Rdrand
             | Mnemonic::Rdseed
             | Mnemonic::Rdpid
+            | Mnemonic::Lsl
     );
     if is_site {
         // The way to a hook: the address behind the site in a register, perhaps after that was saved.
