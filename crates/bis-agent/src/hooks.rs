@@ -10,9 +10,9 @@ use crate::shared::{CALL, EIGHTS, Head, LEFT, MAP_AGAIN};
 
 pub use crate::shared::{
     AREA_BASE, CALLS, COPIED_BASE, COUNT_RCX, COUNTDOWN, CPUID_BASE, Change, FD_CLASS_BASE, FDS, FILES_BASE,
-    FILES_BITS, FdClass, IN_XSAVEC, LOG_BASE, LOG_LEN, MAP_PLAIN, NR_LSL, NR_RDPID, NR_RDRAND, NR_RDSEED,
-    NR_RDTSC, NR_RDTSCP, PLAIN_BASE, PLAIN_MAX, Piece, PieceKind, PlainRange, Row, SAFEPOINT, SCRATCH_BASE,
-    TABLE_BASE, file_bit, flag, state,
+    FILES_BITS, FdClass, IN_FNSTENV, IN_XSAVEC, LOG_BASE, LOG_LEN, MAP_PLAIN, NR_LSL, NR_RDPID, NR_RDRAND,
+    NR_RDSEED, NR_RDTSC, NR_RDTSCP, PLAIN_BASE, PLAIN_MAX, Piece, PieceKind, PlainRange, Row, SAFEPOINT,
+    SCRATCH_BASE, TABLE_BASE, file_bit, flag, state,
 };
 pub use table::table;
 
@@ -62,6 +62,9 @@ pub const CHANCE: u64 = symbols::CHANCE;
 /// of it that follows, the program's rcx at [`state::SAVED_RCX`], and the area's address at
 /// [`state::SAVED_R11`].
 pub const XSAVEC: u64 = symbols::XSAVEC;
+/// Where a trampoline of an fnstenv or fnsave instruction enters after its own, with the same as for
+/// [`XSAVEC`]: it leads into that hook.
+pub const FNSTENV: u64 = symbols::FNSTENV;
 /// From here on, [`XSAVEC_KEPT`] are on its stack.
 pub const XSAVEC_KEPT_FROM: u64 = symbols::XSAVEC_KEPT;
 /// The registers of the program that it keeps, by their numbers, the first one at the end of the hooks' stack

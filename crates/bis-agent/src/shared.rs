@@ -181,7 +181,7 @@ state! {
     RSP: 1;
     /// Where the program goes on after the hook: behind its instruction, in the trampoline.
     DONE: 1;
-    /// 1 from a hook's entry to its exit, or [`IN_XSAVEC`].
+    /// 1 from a hook's entry to its exit, or [`IN_XSAVEC`], or [`IN_FNSTENV`].
     IN_HOOK: 1;
     /// Where a hook of another instruction than a system call will jump to; for cpuid, from its begin.
     EXIT: 1;
@@ -221,8 +221,8 @@ state! {
     JUDGED: 8;
     /// The program's rcx, on the way to a hook that needs one register, and at a safepoint that is whole.
     SAVED_RCX: 1;
-    /// The program's r11 at a safepoint that is whole; the address of the area that an `xsavec` has written,
-    /// on the way to its hook; the selector of an `lsl`.
+    /// The program's r11 at a safepoint that is whole; the address of the area that an `xsavec` or
+    /// `fnstenv` has written, on the way to its hook; the selector of an `lsl`.
     SAVED_R11: 1;
     /// Recording: at the safepoint where the task stands, rcx and r11 are the program's.
     WHOLE: 1;
@@ -442,6 +442,8 @@ constants! { BITS: u32;
 constants! { IN_HOOKS: u32;
     /// In the hook behind an `xsavec`: what `IN_HOOK` says there.
     IN_XSAVEC = 2;
+    /// In the hook behind an `fnstenv` or `fnsave`.
+    IN_FNSTENV = 3;
 }
 
 constants! { NUMBERS: u16;

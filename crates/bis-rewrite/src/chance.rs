@@ -7,12 +7,15 @@
 //! Which selector a register holds is known when it is executed; where it is in memory, the instruction is
 //! left alone, because no compiler and no library makes such.
 //!
+//! And `fnstenv` and `fnsave`, which store where the last x87 instruction was: on AMD's processors, the kernel
+//! loses that whenever it saves the registers of a task for another one's, if no exception is pending.
+//!
 //! A recorder hides the others from programs that ask `cpuid`; some do not ask. Their instructions can be
 //! replaced where they are found, and only where they are sure: an occurrence of the bytes in text of which
 //! nothing is known is left, because it may be a number, or data. So this, other than `clock`, gives no
 //! guarantee. Nothing here looks at processes.
 
-use iced_x86::Instruction;
+use iced_x86::{Decoder, DecoderOptions, Instruction};
 use memchr::memmem;
 
 use crate::{
@@ -49,7 +52,37 @@ pub fn chance_bytes(code: &[u8]) -> Vec<usize> {
     // lsl with its selector in a register.
     let is_between_registers = |at: &usize| code.get(at + 2).is_some_and(|modrm| *modrm >= 0xc0);
     let limits = memmem::find_iter(code, &[0x0f, 0x03]).filter(is_between_registers);
-    numbers.chain(transactions).chain(limits).collect()
+    numbers.chain(transactions).chain(limits).chain(environment_bytes(code)).collect()
+}
+
+/// Where `fnstenv` and `fnsave` are for all that the bytes around them say. They have one byte of opcode, which
+/// is in most instructions something else: with an eighth of all operands, every two hundredth byte of a text.
+fn environment_bytes(code: &[u8]) -> impl Iterator<Item = usize> {
+    let is_area = |at: usize| code.get(at + 1).is_some_and(|modrm| *modrm < 0xc0 && *modrm >> 3 & 7 == 6);
+    memchr::memchr2_iter(0xd9, 0xdd, code).filter(move |at| is_area(*at) && is_likely_site(code, *at))
+}
+
+/// Does an instruction of this kind have its opcode here, for most of those who begin to decode a little
+/// before? Whoever begins in the middle of an instruction soon finds the begin of another one.
+fn is_likely_site(code: &[u8], at: usize) -> bool {
+    const BEGINS: [usize; 5] = [24, 27, 31, 34, 38];
+    const MOST: usize = 3;
+    let is_met = |back: &&usize| {
+        let Some(begin) = at.checked_sub(**back) else { return true };
+        let end = code.len().min(at + 16);
+        let mut decoder = Decoder::with_ip(64, &code[begin..end], 0, DecoderOptions::NONE);
+        let mut it = Instruction::default();
+        while decoder.can_decode() && decoder.position() < **back {
+            let first = decoder.position();
+            decoder.decode_out(&mut it);
+            if decoder.position() > **back {
+                return is_near(first as u64, **back as u64) && SiteKind::of(&it) == Some(SiteKind::Fnstenv);
+            }
+        }
+        decoder.decode_out(&mut it);
+        SiteKind::of(&it) == Some(SiteKind::Fnstenv)
+    };
+    BEGINS.iter().filter(is_met).count() >= MOST
 }
 
 impl Learned {

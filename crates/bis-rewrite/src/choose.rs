@@ -11,7 +11,7 @@ use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use crate::{
     analysis::Analysis,
     functions::Region,
-    movable::{falls_through, movable},
+    movable::{falls_through, movable_beside},
     run::{JUMP, Reason, Run, SiteKind},
     span::Span,
     stretch::Stretch,
@@ -110,6 +110,10 @@ struct Chooser<'t, 'a> {
 }
 
 impl Chooser<'_, '_> {
+    fn movable(&self, it: &Instruction) -> bool {
+        movable_beside(self.kind, it)
+    }
+
     fn choose(mut self) -> Result<Run, Reason> {
         let mut refused = None;
         let mut first = self.site;
@@ -128,8 +132,10 @@ impl Chooser<'_, '_> {
             let before = first.checked_sub(1).map(|index| &self.instructions[index]);
             match before {
                 // In an unsure region only the site and what follows it are known to be instructions.
-                Some(it) if self.region.sure && !enough && falls_through(it) && movable(it) => first -= 1,
-                Some(it) if !enough && !movable(it) && refused == Some(Reason::TooShort) => {
+                Some(it) if self.region.sure && !enough && falls_through(it) && self.movable(it) => {
+                    first -= 1
+                }
+                Some(it) if !enough && !self.movable(it) && refused == Some(Reason::TooShort) => {
                     return Err(Reason::Unmovable);
                 }
                 _ => return Err(refused.unwrap_or(Reason::TooShort)),
@@ -152,7 +158,7 @@ impl Chooser<'_, '_> {
             if !reached && !matches!(it.mnemonic(), Mnemonic::Nop | Mnemonic::Int3) {
                 return Err(Reason::TooShort);
             }
-            if !movable(it) && (reached || it.mnemonic() != Mnemonic::Int3) {
+            if !self.movable(it) && (reached || it.mnemonic() != Mnemonic::Int3) {
                 return Err(Reason::Unmovable);
             }
             last += 1;

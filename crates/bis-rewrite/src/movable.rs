@@ -15,6 +15,16 @@ pub(crate) fn movable(it: &Instruction) -> bool {
     movable_for_a_while(it) && !it.code().cpuid_features().iter().any(is_x87)
 }
 
+/// As `movable`, beside a site of this kind. Beside what stores the x87 environment there often is what loads
+/// it; that and its like are control instructions, of which the processor does not remember where they were.
+pub(crate) fn movable_beside(kind: SiteKind, it: &Instruction) -> bool {
+    let is_control = matches!(
+        it.mnemonic(),
+        Mnemonic::Fldenv | Mnemonic::Fldcw | Mnemonic::Fnstcw | Mnemonic::Fnstsw | Mnemonic::Fnclex
+    );
+    movable(it) || kind == SiteKind::Fnstenv && is_control && movable_for_a_while(it)
+}
+
 /// As `movable`, but for the processor's memory of where the last x87 instruction was.
 pub(crate) fn movable_for_a_while(it: &Instruction) -> bool {
     if it.is_invalid() || SiteKind::of(it).is_some() {

@@ -30,8 +30,9 @@ const BODY: usize = RECORD - 8;
 const MAGIC: [u8; 8] = *b"bissites";
 
 /// Counts up whenever the form changes, or the analysis refuses what it used to allow, or allows what must
-/// not be left (4: what asks for chance in Go's programs without symbols; 5: `xsavec`; 6: `lsl`).
-const VERSION: u32 = 6;
+/// not be left (4: what asks for chance in Go's programs without symbols; 5: `xsavec`; 6: `lsl`;
+/// 7: `fnstenv`).
+const VERSION: u32 = 7;
 
 /// What is known of one site.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -1,6 +1,6 @@
 //! The words of this crate: kinds of sites, runs, and why a site is refused. No analysis is here.
 
-use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
 /// Bytes of the jump that takes a run's place, and so the fewest bytes that a run has.
 pub(crate) const JUMP: usize = 5;
@@ -64,6 +64,8 @@ pub enum SiteKind {
     Xsavec = 9,
     /// `lsl` with a selector in a register
     Lsl = 10,
+    /// `fnstenv` and `fnsave`, with 32 bits a word
+    Fnstenv = 11,
 }
 
 /// How a trampoline hands over to the hook: which register holds [`crate::Trampoline::done`] when the hook is
@@ -93,7 +95,7 @@ pub struct Operand {
 
 impl SiteKind {
     /// Every kind.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Syscall,
         Self::Rdtsc,
         Self::Rdtscp,
@@ -104,6 +106,7 @@ impl SiteKind {
         Self::Xbegin,
         Self::Xsavec,
         Self::Lsl,
+        Self::Fnstenv,
     ];
 
     /// How the hook for such a site is entered.
@@ -112,10 +115,19 @@ impl SiteKind {
         match self {
             Self::Syscall => Entry::Rcx,
             Self::Rdtsc | Self::Rdtscp | Self::Cpuid => Entry::Rdx,
-            Self::Rdrand | Self::Rdseed | Self::Rdpid | Self::Xbegin | Self::Xsavec | Self::Lsl => {
-                Entry::SavedRcx
-            }
+            Self::Rdrand
+            | Self::Rdseed
+            | Self::Rdpid
+            | Self::Xbegin
+            | Self::Xsavec
+            | Self::Lsl
+            | Self::Fnstenv => Entry::SavedRcx,
         }
+    }
+
+    /// Does the hook come behind the instruction, to change what this has written to memory?
+    pub(crate) fn is_hooked_behind(self) -> bool {
+        matches!(self, Self::Xsavec | Self::Fnstenv)
     }
 
     pub(crate) fn of(instruction: &Instruction) -> Option<Self> {
@@ -129,17 +141,23 @@ impl SiteKind {
             Mnemonic::Rdpid => Self::Rdpid,
             Mnemonic::Xbegin => Self::Xbegin,
             Mnemonic::Xsavec | Mnemonic::Xsavec64 => Self::Xsavec,
+            Mnemonic::Fnstenv | Mnemonic::Fnsave if is_wide(instruction) => Self::Fnstenv,
             Mnemonic::Lsl if instruction.op1_kind() == OpKind::Register => Self::Lsl,
             _ => return None,
         })
     }
 }
 
+/// Does it store the x87 environment in 28 bytes (not in the 14 of real mode)?
+fn is_wide(it: &Instruction) -> bool {
+    matches!(it.code(), Code::Fnstenv_m28byte | Code::Fnsave_m108byte)
+}
+
 /// Does it ask the processor for what no recording can know, and what nothing can make a fault?
 #[must_use]
 pub fn is_chance(kind: SiteKind) -> bool {
-    use SiteKind::{Lsl, Rdpid, Rdrand, Rdseed, Xbegin, Xsavec};
-    matches!(kind, Rdrand | Rdseed | Rdpid | Xbegin | Xsavec | Lsl)
+    use SiteKind::{Fnstenv, Lsl, Rdpid, Rdrand, Rdseed, Xbegin, Xsavec};
+    matches!(kind, Rdrand | Rdseed | Rdpid | Xbegin | Xsavec | Lsl | Fnstenv)
 }
 
 /// Is it one that can be told for sure by [`crate::Text::chance_at`]?

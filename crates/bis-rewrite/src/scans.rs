@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Another one whenever the form changes, or what bytes are looked for.
-const MAGIC: u64 = u64::from_le_bytes(*b"bisscan3");
+const MAGIC: u64 = u64::from_le_bytes(*b"bisscan4");
 
 /// No such file has this many bytes.
 const BYTES_MAX: u64 = 64 << 20;

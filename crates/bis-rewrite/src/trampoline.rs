@@ -2,7 +2,7 @@
 //!
 //! A trampoline is: the instructions before the site; the way to the hook; the site's own instruction, to
 //! which the hook jumps when it wants it executed after all; the instructions after it; a jump back. An
-//! `xsavec` comes before the way to its hook, which fills in what it has left out. A trampoline never
+//! `xsavec` or `fnstenv` comes before the way to its hook, which fills in what it has left out. A trampoline never
 //! touches the stack, below or above the stack pointer, nor a flag, nor any register but the one that
 //! [`crate::Entry`] names.
 //!
@@ -12,7 +12,7 @@
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
 
 use crate::{
-    movable::movable,
+    movable::movable_beside,
     run::{Entry, Error, JUMP, Run, SiteKind},
 };
 
@@ -25,7 +25,7 @@ pub struct Hook {
     /// Address of eight bytes that hold the hook's address, within 2 GiB of the trampoline.
     pub slot: u64,
     /// Address below 2 GiB of eight bytes where rcx is kept, for sites with [`Entry::SavedRcx`]. The hook of
-    /// an `xsavec` finds in the eight bytes behind them the address of the area that this has written, that of
+    /// an `xsavec` or `fnstenv` finds in the eight bytes behind them the address of the area that this has written, that of
     /// an `lsl` the register with the selector.
     pub save: Option<u32>,
 }
@@ -54,7 +54,7 @@ impl Trampoline {
     ///
     /// Anywhere from the way to the hook up to [`Trampoline::traced`] is the site: as if it had not begun.
     /// For [`Entry::SavedRcx`] that is not quite so, rcx may have its value elsewhere. And an `xsavec` may
-    /// have been executed; it may be executed again.
+    /// have been executed; it may be executed again. (An `fnstenv`, too, which then masks what is masked.)
     #[must_use]
     pub fn original(&self, pc: u64) -> Option<u64> {
         if let Some((original, _)) = self.places.iter().find(|(_, place)| *place == pc) {
@@ -103,7 +103,7 @@ pub fn trampoline(run: &Run, bias: u64, at: u64, hook: Hook) -> Result<Trampolin
             // A run from `run_at` is known to be movable, but one from a cache may be anything. Filler after
             // the code's end is int3 at times.
             let filler = bytes == [0xcc] && done.is_some();
-            if !movable(&it) && !filler {
+            if !movable_beside(run.kind(), &it) && !filler {
                 return Err(bad());
             }
             let displacement = decoder.get_constant_offsets(&it);
@@ -174,7 +174,7 @@ impl Builder {
 
     /// The way to the hook, in which the address of what follows the site is open.
     ///
-    /// An `xsavec` is executed first, in the place of its site: where it faults, it has not begun. Its hook
+    /// An `xsavec` or `fnstenv` is executed first, in the place of its site: where it faults, it has not begun. Its hook
     /// makes whole what it has written.
     pub fn hook(
         &mut self,
@@ -188,7 +188,7 @@ impl Builder {
         let lea: &[u8] = match kind.entry() {
             Entry::Rcx => &[0x48, 0x8d, 0x0d],
             Entry::Rdx => &[0x48, 0x8d, 0x15],
-            Entry::SavedRcx if kind == SiteKind::Xsavec => {
+            Entry::SavedRcx if kind.is_hooked_behind() => {
                 self.moved(it, bytes, displacement)?;
                 let save = save?;
                 self.store(RCX, save);
@@ -218,7 +218,7 @@ impl Builder {
         self.bytes.extend(to.to_le_bytes());
     }
 
-    /// `lea rcx` of the memory that this instruction of two bytes of opcode has as its operand. Not with
+    /// `lea rcx` of the memory that this instruction, an `xsavec` or `fnstenv`, has as its operand. Not with
     /// prefixes other than REX: a segment's base is not known, and half addresses are nobody's.
     fn lea_rcx(&mut self, it: &Instruction, bytes: &[u8]) -> Result<(), Error> {
         const LEA: u8 = 0x8d;
@@ -229,7 +229,9 @@ impl Builder {
             [rex @ 0x40..=0x4f, rest @ ..] => (rex & 0x03, rest),
             rest => (0, rest),
         };
-        let &[0x0f, _, modrm, ref operand @ ..] = rest else { return Err(Error::BadRun(it.ip())) };
+        let (&[0x0f, 0xc7, modrm, ref operand @ ..] | &[0xd9 | 0xdd, modrm, ref operand @ ..]) = rest else {
+            return Err(Error::BadRun(it.ip()));
+        };
         self.bytes.extend([0x48 | rex, LEA, modrm & 0xc7 | RCX << 3]);
         self.bytes.extend(operand);
         Ok(())

@@ -145,6 +145,7 @@ struct Ours {
     xbegin @7;
     xsavec @8;
     lsl @9;
+    fnstenv @10;
   }
 
   struct Fault {
@@ -369,6 +370,7 @@ struct Instruction {
     xbegin @6;                  # after: where the program deals with a transaction that failed
     xsavec @7;                  # never an event: its hook logs nothing
     lsl @8;
+    fnstenv @9;                 # never an event: its hook logs nothing
   }
 }
 

@@ -303,10 +303,12 @@ pub enum Insn {
     Xsavec,
     /// With a selector in a register.
     Lsl,
+    /// And `fnsave`: what a switch of tasks may lose is left out. Never an event of its own.
+    Fnstenv,
 }
 
 impl Insn {
-    pub const ALL: [Insn; 9] = [
+    pub const ALL: [Insn; 10] = [
         Insn::Rdtsc,
         Insn::Rdtscp,
         Insn::Cpuid,
@@ -316,6 +318,7 @@ impl Insn {
         Insn::Xbegin,
         Insn::Xsavec,
         Insn::Lsl,
+        Insn::Fnstenv,
     ];
 
     /// As assemblers write it.
@@ -330,6 +333,7 @@ impl Insn {
             Insn::Xbegin => "xbegin",
             Insn::Xsavec => "xsavec",
             Insn::Lsl => "lsl",
+            Insn::Fnstenv => "fnstenv",
         }
     }
 }

@@ -27,6 +27,7 @@ pub fn instruction_of(kind: SiteKind) -> Option<Insn> {
         SiteKind::Xbegin => Some(Insn::Xbegin),
         SiteKind::Xsavec => Some(Insn::Xsavec),
         SiteKind::Lsl => Some(Insn::Lsl),
+        SiteKind::Fnstenv => Some(Insn::Fnstenv),
     }
 }
 
@@ -72,7 +73,13 @@ pub fn emulate(insn: Insn, len: u64, before: &Registers, answers: &[Cpuid], leve
             (after.rax, after.rbx, after.rcx, after.rdx) = (eax.into(), ebx.into(), ecx.into(), edx.into());
         }
         // `Chance::emulate`: what they do is said by more than their kind.
-        Insn::Rdrand | Insn::Rdseed | Insn::Rdpid | Insn::Xbegin | Insn::Xsavec | Insn::Lsl => {}
+        Insn::Rdrand
+        | Insn::Rdseed
+        | Insn::Rdpid
+        | Insn::Xbegin
+        | Insn::Xsavec
+        | Insn::Lsl
+        | Insn::Fnstenv => {}
     }
     after
 }
@@ -291,6 +298,8 @@ pub struct Chances {
     /// xbegin and its relatives.
     pub transactions: bool,
     pub xsavec: bool,
+    /// Nothing in the registers that the kernel saves says where the last x87 instruction was.
+    pub forgets_x87: bool,
 }
 
 /// What this processor has of them.
@@ -303,6 +312,7 @@ pub fn chances() -> Chances {
         rdpid: ecx >> 22 & 1 != 0,
         transactions: ebx >> 11 & 1 != 0,
         xsavec: state[0] >> 1 & 1 != 0,
+        forgets_x87: sys::is_x87_place_lost(),
     }
 }
 

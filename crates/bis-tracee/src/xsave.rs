@@ -104,6 +104,23 @@ pub fn fill_in(memory: &Memory, area: Addr, xstate: &[u8]) -> Result<()> {
     memory.write(header, &mask.to_le_bytes())
 }
 
+/// Does by hand what the hook behind an `fnstenv` or `fnsave` does with the environment that this has written:
+/// where the last x87 instruction was and what it worked with is lost, unless an exception is pending.
+///
+/// # Errors
+/// Where the environment is not there.
+pub fn take_place_out(memory: &Memory, environment: Addr) -> Result<()> {
+    const STATUS: u64 = 4;
+    const IS_PENDING: u32 = 1 << 7;
+    /// Of the 28 bytes, and without the last two, which are always ones.
+    const PLACE: u64 = 12;
+    const PLACE_LEN: usize = 14;
+    if memory.read_u32(environment + STATUS)? & IS_PENDING != 0 {
+        return Ok(());
+    }
+    memory.write(environment + PLACE, &[0; PLACE_LEN])
+}
+
 /// May this word of a stack be what is left of an area of which another frame covers the rest: the mask of
 /// the components that were in use (XSTATE_BV)? So may small numbers be that the program needs.
 #[must_use]

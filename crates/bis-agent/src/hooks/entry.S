@@ -204,12 +204,21 @@ hooks_chance:
     //
     // A task may be killed here, and nothing but its registers says how far it has come: hooks/chance.rs of the recorder
     // knows where they are. So hooks_saved uses none that a function would have to give back (build.rs).
+    //
+    // Behind an fnstenv or fnsave instruction it is the same. On some processors the kernel loses where the last x87
+    // instruction was, and its operand, whenever it switches tasks, if no exception is pending. So it is lost each time.
+    .globl hooks_fnstenv
+hooks_fnstenv:
+    movq %rsp, STATE_RSP
+    movq %rcx, STATE_DONE
+    movq $IN_FNSTENV, STATE_IN_HOOK
+    jmp 1f
     .globl hooks_xsavec
 hooks_xsavec:
     movq %rsp, STATE_RSP
     movq %rcx, STATE_DONE
     movq $IN_XSAVEC, STATE_IN_HOOK
-    movl $STACK_TOP, %esp
+1:  movl $STACK_TOP, %esp
     pushq %rax
     pushq %rdx
     pushq %rsi
@@ -223,8 +232,19 @@ hooks_xsavec:
 hooks_xsavec_kept:
     cld
     movq STATE_SAVED_R11, %rdi
+    cmpq $IN_FNSTENV, STATE_IN_HOOK
+    je 2f
     call hooks_saved
-    popfq
+    jmp 3f
+    // All ones if the summary bit of the status word is set: an exception is pending, and nothing is lost.
+2:  movl 4(%rdi), %eax
+    shll $24, %eax
+    sarl $31, %eax
+    andl %eax, 12(%rdi)
+    andl %eax, 16(%rdi)
+    andl %eax, 20(%rdi)
+    andw %ax, 24(%rdi)
+3:  popfq
     popq %r11
     popq %r10
     popq %r9

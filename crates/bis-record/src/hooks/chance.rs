@@ -9,12 +9,16 @@
 //! dynamic linker's is on the stack whenever a function is looked for, and what is left there comes into
 //! registers with the next structure of which not all is given.
 //!
+//! And `fnstenv` and `fnsave`, which store where the last x87 instruction was and what its operand: on AMD's
+//! processors, the kernel loses that when it switches tasks, unless an exception is pending.
+//!
 //! None of them can be made to fault, so nothing traps them. `cpuid` says that there are none, which is
 //! enough for programs that ask it first. For the others, each place of a mapped file where one is for sure
 //! (`bis_rewrite::Text::chance_at`) is patched before it can be executed: the first four lead to a hook that
 //! executes and logs them, `cpuid` to the hook that has its answers, a transaction fails at once, each time,
 //! with a status that says not to try again. Behind an `xsavec` comes a hook that puts in what it has left
-//! out. Where there is no room for a jump, an instruction that faults takes its place (not that of `xsavec`).
+//! out, and behind an `fnstenv` one that takes out what may be lost. Where there is no room for a jump, an
+//! instruction that faults takes its place (not that of these two).
 //!
 //! Not covered: text of which it is not known where instructions begin, code that is made while the program
 //! runs, and programs recorded without hooks. What is not there (the processor does not have it) stays as it
@@ -51,8 +55,18 @@ fn exists(kind: SiteKind) -> bool {
         SiteKind::Cpuid => true,
         SiteKind::Xsavec => chances.xsavec,
         SiteKind::Lsl => true,
+        SiteKind::Fnstenv => chances.forgets_x87,
         _ => false,
     }
+}
+
+/// What an instruction has written behind which there is a hook: where.
+#[derive(Clone, Copy, Debug)]
+pub enum Saved {
+    /// By `xsavec`.
+    State(Addr),
+    /// By `fnstenv` or `fnsave`.
+    Environment(Addr),
 }
 
 impl Process {
@@ -88,21 +102,22 @@ impl Process {
         Ok(())
     }
 
-    /// A task stands in the hook behind an `xsavec`, or on the way there: the program's registers behind that
+    /// A task stands in the hook behind an `xsavec` or `fnstenv`, or on the way there: the program's registers behind that
     /// instruction, to which it would come, and the area that this has written. None: it is somewhere else.
     /// (Where it was killed there, nothing else says how far it has come; other hooks' log says it.)
-    pub fn behind_xsavec(&self, regs: &Registers) -> Option<(Registers, Addr)> {
+    pub fn behind_saved(&self, regs: &Registers) -> Option<(Registers, Saved)> {
         let (area, rip) = (&self.hooks.as_ref()?.area, regs.rip);
         let place = |at: Addr| {
             let patch = self.space.patches().in_trampoline(at);
-            let patch = patch.filter(|patch| patch.kind == SiteKind::Xsavec)?;
+            let patch = patch.filter(|patch| matches!(patch.kind, SiteKind::Xsavec | SiteKind::Fnstenv))?;
             Some((patch.places().find(|(original, _)| *original == patch.site)?.1, patch))
         };
-        let is_entry = (hooks::XSAVEC..hooks::CPUID).contains(&rip);
-        let is_in_hook =
-            is_entry || hooks::is_inside(rip) && area.get(state::IN_HOOK) == u64::from(hooks::IN_XSAVEC);
+        let is_entry = (hooks::FNSTENV..hooks::CPUID).contains(&rip);
+        let is_called =
+            || [hooks::IN_XSAVEC, hooks::IN_FNSTENV].map(u64::from).contains(&area.get(state::IN_HOOK));
+        let is_in_hook = is_entry || hooks::is_inside(rip) && is_called();
         let mut behind = *regs;
-        let way = if is_in_hook {
+        let (way, patch) = if is_in_hook {
             let is_kept = !is_entry || rip >= hooks::XSAVEC_KEPT_FROM;
             behind.rip = if is_kept { area.get(state::DONE) } else { regs.rcx };
             if is_kept {
@@ -113,11 +128,11 @@ impl Process {
                 let flags = hooks::SCRATCH_BASE - 8 * (hooks::XSAVEC_KEPT.len() as u64 + 1);
                 behind.eflags = self.memory.read_u64(Addr(flags)).ok()?;
             }
-            if rip != hooks::XSAVEC {
+            if ![hooks::XSAVEC, hooks::FNSTENV].contains(&rip) {
                 behind.rsp = area.get(state::RSP);
             }
             behind.rcx = area.get(state::SAVED_RCX);
-            place(behind.ip())?.0
+            place(behind.ip())?
         } else {
             let (way, patch) = place(regs.ip())?;
             let done = patch.trampoline.done;
@@ -130,7 +145,7 @@ impl Process {
             if rip != first.0 {
                 behind.rcx = area.get(state::SAVED_RCX);
             }
-            way
+            (way, patch)
         };
         let code = self.memory.read_upto(way, 15);
         let it = Decoder::with_ip(64, &code, way.0, DecoderOptions::NONE).decode();
@@ -138,7 +153,9 @@ impl Process {
             let is_general = register.is_gpr64();
             Some(if is_general { behind.general()[register.number()] } else { 0 })
         });
-        Some((behind, Addr(written?)))
+        let written = Addr(written?);
+        let is_xsavec = patch.kind == SiteKind::Xsavec;
+        Some((behind, if is_xsavec { Saved::State(written) } else { Saved::Environment(written) }))
     }
 
     /// Puts something that faults in the place of the instruction. False: it is not there.

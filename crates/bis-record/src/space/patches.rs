@@ -60,6 +60,7 @@ impl Arena {
                 Some(self.start + 40)
             }
             SiteKind::Xsavec => Some(self.start + 48),
+            SiteKind::Fnstenv => Some(self.start + 56),
         }
     }
 
@@ -78,6 +79,7 @@ impl Arena {
             hooks::CLOCK,
             hooks::CHANCE,
             hooks::XSAVEC,
+            hooks::FNSTENV,
         ];
         slots.map(u64::to_le_bytes).concat()
     }

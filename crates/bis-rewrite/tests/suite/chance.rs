@@ -34,6 +34,10 @@ fn each_kind_is_found_with_its_prefixes() {
     assert_eq!(one(&[0x0f, 0x03, 0xc1, 0x90, 0x90, 0xc3]), (0, SiteKind::Lsl, operand(0, 4)));
     assert_eq!(one(&[0x90, 0x4c, 0x0f, 0x03, 0xcb, 0x90, 0xc3]), (1, SiteKind::Lsl, operand(9, 8)));
     assert_eq!(one(&[0x66, 0x41, 0x0f, 0x03, 0xc2, 0x90, 0xc3]), (0, SiteKind::Lsl, operand(0, 2)));
+    // fnstenv [rdi]; fldenv [rdi]; nop; ret
+    assert_eq!(one(&[0xd9, 0x37, 0xd9, 0x27, 0x90, 0xc3]), (0, SiteKind::Fnstenv, None));
+    // nop; fnsave [r13 + 8]; nop; ret
+    assert_eq!(one(&[0x90, 0x41, 0xdd, 0x75, 0x08, 0x90, 0xc3]), (1, SiteKind::Fnstenv, None));
     // xsavec [rsp + 0x40]; ret
     assert_eq!(one(&[0x0f, 0xc7, 0x64, 0x24, 0x40, 0xc3]), (0, SiteKind::Xsavec, None));
     // nop; xsavec64 [r9]; nop; ret
@@ -68,6 +72,35 @@ fn the_hook_behind_an_xsavec_gets_the_address_of_its_area() {
     assert_eq!(way[0].strip_prefix("xsavec "), way[2].strip_prefix("lea rcx,"), "{way:?}");
     // Nobody knows where that is: xsavec gs:[rcx].
     assert!(way_of(&[0x65, 0x0f, 0xc7, 0x21, 0x90, 0xc3]).is_err());
+}
+
+#[test]
+fn the_hook_behind_an_fnstenv_gets_the_address_of_what_it_has_written() {
+    for (code, name, area) in [
+        (&[0xd9, 0x74, 0x24, 0xe4, 0x90, 0xc3][..], "fnstenv", "[rsp-1Ch]"),
+        (&[0xd9, 0x31, 0x90, 0x90, 0x90, 0xc3], "fnstenv", "[rcx]"),
+        (&[0x43, 0xdd, 0x74, 0xe1, 0xc0, 0xc3], "fnsave", "[r9+r12*8-40h]"),
+    ] {
+        let way = way_of(code).expect("near enough");
+        let (stores, asks) = (way.iter().filter(|it| it.starts_with(name)), format!("lea rcx,{area}"));
+        assert!(stores.clone().count() == 2 && stores.clone().all(|it| it.ends_with(area)), "{way:?}");
+        assert_eq!(way[1..4], ["mov [5000h],rcx".to_owned(), asks, "mov [5008h],rcx".to_owned()]);
+    }
+    // Of real mode; and beside what the processor remembers: fnstenv [rdi]; fld1.
+    assert!(!matches!(chances(&[0x66, 0xd9, 0x37, 0x90, 0x90, 0xc3])[..], [Learned::Run(_)]));
+    let found = chances(&[0xd9, 0x37, 0xd9, 0xe8, 0x90, 0xc3]);
+    assert_eq!(found, [Learned::Clock { site: CODE, kind: SiteKind::Fnstenv }]);
+}
+
+#[test]
+fn few_bytes_that_look_like_an_fnstenv_are_looked_at() {
+    // mov ecx, ebx; jae +0x10; mov eax, [rcx + 0x40]: the operand of the first, and the jump's opcode.
+    let code = [0x89, 0xd9, 0x73, 0x10, 0x8b, 0x41, 0x40].repeat(20);
+    let at_begin = 38 / 7 + 1;
+    assert!(chance_bytes(&code).len() <= at_begin, "{:?}", chance_bytes(&code));
+    // And one among them is found.
+    let code = [&code[..70], &[0xd9, 0x37, 0xd9, 0x27], &code[70..]].concat();
+    assert!(chance_bytes(&code).contains(&70));
 }
 
 #[test]

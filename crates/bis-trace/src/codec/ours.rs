@@ -47,6 +47,7 @@ pub(super) fn insn_to(insn: Insn) -> schema::instruction::Insn {
         Insn::Xbegin => schema::instruction::Insn::Xbegin,
         Insn::Xsavec => schema::instruction::Insn::Xsavec,
         Insn::Lsl => schema::instruction::Insn::Lsl,
+        Insn::Fnstenv => schema::instruction::Insn::Fnstenv,
     }
 }
 
@@ -61,6 +62,7 @@ pub(super) fn insn_from(insn: schema::instruction::Insn) -> Insn {
         schema::instruction::Insn::Xbegin => Insn::Xbegin,
         schema::instruction::Insn::Xsavec => Insn::Xsavec,
         schema::instruction::Insn::Lsl => Insn::Lsl,
+        schema::instruction::Insn::Fnstenv => Insn::Fnstenv,
     }
 }
 
@@ -76,6 +78,7 @@ fn site_to(insn: Option<Insn>) -> ours::Site {
         Some(Insn::Xbegin) => ours::Site::Xbegin,
         Some(Insn::Xsavec) => ours::Site::Xsavec,
         Some(Insn::Lsl) => ours::Site::Lsl,
+        Some(Insn::Fnstenv) => ours::Site::Fnstenv,
     }
 }
 
@@ -91,6 +94,7 @@ fn site_from(site: ours::Site) -> Option<Insn> {
         ours::Site::Xbegin => Some(Insn::Xbegin),
         ours::Site::Xsavec => Some(Insn::Xsavec),
         ours::Site::Lsl => Some(Insn::Lsl),
+        ours::Site::Fnstenv => Some(Insn::Fnstenv),
     }
 }
 

@@ -5184,6 +5184,7 @@ pub mod ours {
         Xbegin = 7,
         Xsavec = 8,
         Lsl = 9,
+        Fnstenv = 10,
     }
 
     impl ::capnp::introspect::Introspect for Site {
@@ -5206,6 +5207,7 @@ pub mod ours {
                 7 => ::core::result::Result::Ok(Self::Xbegin),
                 8 => ::core::result::Result::Ok(Self::Xsavec),
                 9 => ::core::result::Result::Ok(Self::Lsl),
+                10 => ::core::result::Result::Ok(Self::Fnstenv),
                 n => ::core::result::Result::Err(::capnp::NotInSchema(n)),
             }
         }
@@ -5218,7 +5220,7 @@ pub mod ours {
         const TYPE_ID: u64 = 0xf606_d6ef_02da_26f6u64;
     }
     mod site {
-    pub(crate) static ENCODED_NODE: [::capnp::Word; 57] = [
+    pub(crate) static ENCODED_NODE: [::capnp::Word; 61] = [
         ::capnp::word(0, 0, 0, 0, 5, 0, 6, 0),
         ::capnp::word(246, 38, 218, 2, 239, 214, 6, 246),
         ::capnp::word(15, 0, 0, 0, 2, 0, 0, 0),
@@ -5228,43 +5230,46 @@ pub mod ours {
         ::capnp::word(21, 0, 0, 0, 162, 0, 0, 0),
         ::capnp::word(29, 0, 0, 0, 7, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(25, 0, 0, 0, 247, 0, 0, 0),
+        ::capnp::word(25, 0, 0, 0, 15, 1, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(98, 105, 115, 46, 99, 97, 112, 110),
         ::capnp::word(112, 58, 79, 117, 114, 115, 46, 83),
         ::capnp::word(105, 116, 101, 0, 0, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 1, 0, 1, 0),
-        ::capnp::word(40, 0, 0, 0, 1, 0, 2, 0),
+        ::capnp::word(44, 0, 0, 0, 1, 0, 2, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(113, 0, 0, 0, 66, 0, 0, 0),
+        ::capnp::word(125, 0, 0, 0, 66, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(1, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(105, 0, 0, 0, 50, 0, 0, 0),
+        ::capnp::word(117, 0, 0, 0, 50, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(2, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(97, 0, 0, 0, 58, 0, 0, 0),
+        ::capnp::word(109, 0, 0, 0, 58, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(3, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(89, 0, 0, 0, 50, 0, 0, 0),
+        ::capnp::word(101, 0, 0, 0, 50, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(4, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(81, 0, 0, 0, 58, 0, 0, 0),
+        ::capnp::word(93, 0, 0, 0, 58, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(5, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(73, 0, 0, 0, 58, 0, 0, 0),
+        ::capnp::word(85, 0, 0, 0, 58, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(6, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(65, 0, 0, 0, 50, 0, 0, 0),
+        ::capnp::word(77, 0, 0, 0, 50, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(7, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(57, 0, 0, 0, 58, 0, 0, 0),
+        ::capnp::word(69, 0, 0, 0, 58, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(8, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(49, 0, 0, 0, 58, 0, 0, 0),
+        ::capnp::word(61, 0, 0, 0, 58, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(9, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(41, 0, 0, 0, 34, 0, 0, 0),
+        ::capnp::word(53, 0, 0, 0, 34, 0, 0, 0),
+        ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+        ::capnp::word(10, 0, 0, 0, 0, 0, 0, 0),
+        ::capnp::word(45, 0, 0, 0, 66, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(115, 121, 115, 99, 97, 108, 108, 0),
         ::capnp::word(114, 100, 116, 115, 99, 0, 0, 0),
@@ -5276,6 +5281,7 @@ pub mod ours {
         ::capnp::word(120, 98, 101, 103, 105, 110, 0, 0),
         ::capnp::word(120, 115, 97, 118, 101, 99, 0, 0),
         ::capnp::word(108, 115, 108, 0, 0, 0, 0, 0),
+        ::capnp::word(102, 110, 115, 116, 101, 110, 118, 0),
     ];
     pub(crate) fn get_annotation_types(child_index: Option<u16>, index: u32) -> ::capnp::introspect::Type {
         ::capnp::introspect::panic_invalid_annotation_indices(child_index, index)
@@ -14508,6 +14514,7 @@ pub mod instruction {
         Xbegin = 6,
         Xsavec = 7,
         Lsl = 8,
+        Fnstenv = 9,
     }
 
     impl ::capnp::introspect::Introspect for Insn {
@@ -14529,6 +14536,7 @@ pub mod instruction {
                 6 => ::core::result::Result::Ok(Self::Xbegin),
                 7 => ::core::result::Result::Ok(Self::Xsavec),
                 8 => ::core::result::Result::Ok(Self::Lsl),
+                9 => ::core::result::Result::Ok(Self::Fnstenv),
                 n => ::core::result::Result::Err(::capnp::NotInSchema(n)),
             }
         }
@@ -14541,7 +14549,7 @@ pub mod instruction {
         const TYPE_ID: u64 = 0xfc9a_2995_536a_dc22u64;
     }
     mod insn {
-    pub(crate) static ENCODED_NODE: [::capnp::Word; 54] = [
+    pub(crate) static ENCODED_NODE: [::capnp::Word; 58] = [
         ::capnp::word(0, 0, 0, 0, 5, 0, 6, 0),
         ::capnp::word(34, 220, 106, 83, 149, 41, 154, 252),
         ::capnp::word(22, 0, 0, 0, 2, 0, 0, 0),
@@ -14551,7 +14559,7 @@ pub mod instruction {
         ::capnp::word(21, 0, 0, 0, 218, 0, 0, 0),
         ::capnp::word(33, 0, 0, 0, 7, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(29, 0, 0, 0, 223, 0, 0, 0),
+        ::capnp::word(29, 0, 0, 0, 247, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(98, 105, 115, 46, 99, 97, 112, 110),
@@ -14559,33 +14567,36 @@ pub mod instruction {
         ::capnp::word(99, 116, 105, 111, 110, 46, 73, 110),
         ::capnp::word(115, 110, 0, 0, 0, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 1, 0, 1, 0),
-        ::capnp::word(36, 0, 0, 0, 1, 0, 2, 0),
+        ::capnp::word(40, 0, 0, 0, 1, 0, 2, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(101, 0, 0, 0, 50, 0, 0, 0),
+        ::capnp::word(113, 0, 0, 0, 50, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(1, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(93, 0, 0, 0, 58, 0, 0, 0),
+        ::capnp::word(105, 0, 0, 0, 58, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(2, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(85, 0, 0, 0, 50, 0, 0, 0),
+        ::capnp::word(97, 0, 0, 0, 50, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(3, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(77, 0, 0, 0, 58, 0, 0, 0),
+        ::capnp::word(89, 0, 0, 0, 58, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(4, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(69, 0, 0, 0, 58, 0, 0, 0),
+        ::capnp::word(81, 0, 0, 0, 58, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(5, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(61, 0, 0, 0, 50, 0, 0, 0),
+        ::capnp::word(73, 0, 0, 0, 50, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(6, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(53, 0, 0, 0, 58, 0, 0, 0),
+        ::capnp::word(65, 0, 0, 0, 58, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(7, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(45, 0, 0, 0, 58, 0, 0, 0),
+        ::capnp::word(57, 0, 0, 0, 58, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(8, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(37, 0, 0, 0, 34, 0, 0, 0),
+        ::capnp::word(49, 0, 0, 0, 34, 0, 0, 0),
+        ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+        ::capnp::word(9, 0, 0, 0, 0, 0, 0, 0),
+        ::capnp::word(41, 0, 0, 0, 66, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(114, 100, 116, 115, 99, 0, 0, 0),
         ::capnp::word(114, 100, 116, 115, 99, 112, 0, 0),
@@ -14596,6 +14607,7 @@ pub mod instruction {
         ::capnp::word(120, 98, 101, 103, 105, 110, 0, 0),
         ::capnp::word(120, 115, 97, 118, 101, 99, 0, 0),
         ::capnp::word(108, 115, 108, 0, 0, 0, 0, 0),
+        ::capnp::word(102, 110, 115, 116, 101, 110, 118, 0),
     ];
     pub(crate) fn get_annotation_types(child_index: Option<u16>, index: u32) -> ::capnp::introspect::Type {
         ::capnp::introspect::panic_invalid_annotation_indices(child_index, index)

@@ -28,6 +28,22 @@ pub fn rdseed() -> Option<u64> {
     (given != 0).then_some(number)
 }
 
+/// Does an `fxsave` leave out where the last x87 instruction was, while no exception is pending? AMD's
+/// processors do, and so the kernel loses it.
+pub fn is_x87_place_lost() -> bool {
+    #[repr(C, align(16))]
+    struct Area([u8; 512]);
+    let mut area = Area([0; 512]);
+    // SAFETY: pushes a number on the empty x87 stack and pops it; writes the area, which has the room, and
+    // nothing else.
+    unsafe {
+        std::arch::asm!("fld1", "fstp st(0)", "fxsave64 [{0}]", in(reg) &raw mut area, options(nostack),
+            out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _,
+            out("st(4)") _, out("st(5)") _, out("st(6)") _, out("st(7)") _);
+    }
+    area.0[8..16] == [0; 8]
+}
+
 /// The limit of a segment, by its selector; none where there is no such segment.
 pub fn lsl(selector: u16) -> Option<u32> {
     let (limit, found): (u32, u8);

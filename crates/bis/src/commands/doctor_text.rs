@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The special instructions that are looked for.
-const KINDS: [SiteKind; 10] = SiteKind::ALL;
+const KINDS: [SiteKind; 11] = SiteKind::ALL;
 
 pub fn run(file: &Path, json: bool) -> Result<u8> {
     let shown = file.display();
