@@ -96,6 +96,9 @@ impl Domain {
     }
 
     fn group_stop(&mut self, tid: Tid, signal: Signal) -> Result<()> {
+        if self.session.traced.is_tracee(tid) && self.leave_hook_to_halt(tid)? {
+            return Ok(());
+        }
         let pid = self.task(tid)?.pid;
         self.halt_with_process(tid)?;
         self.resume(tid, Resume::Listen)?;

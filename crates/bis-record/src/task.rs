@@ -325,7 +325,7 @@ pub struct Task {
     /// It has set a timer, and no handler has returned since: nothing fires after that call that had fired
     /// before it.
     pub has_set_timer: bool,
-    /// Its process was stopped while nobody traced it.
+    /// Its process is stopped, and it is to stop again: it was taken over, or is to leave a hook first.
     pub is_halted: bool,
     /// The signal that was sent last to bring it to a signal stop
     /// ([`Crew::carry`](crate::crew::Crew::carry)).

@@ -121,6 +121,18 @@ impl Process {
         Ok(())
     }
 
+    /// The task, which has a tracer, has stopped with its process inside of a hook, where no event can say that
+    /// it holds: it comes out of that first. True: it was that.
+    pub fn leave_hook_to_halt(&mut self, tid: Tid) -> Result<bool> {
+        let Some(regs) = self.in_hook(tid)? else { return Ok(false) };
+        if !self.call_off(tid, &regs)? {
+            self.stop_in_hook();
+        }
+        self.task(tid)?.is_halted = true;
+        self.go_on(tid)?;
+        Ok(true)
+    }
+
     /// A fault inside of a hook: one of the program's pointers. True: it was that.
     pub fn fault_in_hook(&mut self, tid: Tid) -> Result<bool> {
         let Some(regs) = self.in_hook(tid)? else { return Ok(false) };

@@ -37,15 +37,20 @@ impl Domain {
             return Ok(());
         }
         if how != Resume::Listen {
-            self.session.halted.set(tid, false);
+            let is_halted = self.task(tid)?.is_halted;
+            self.session.halted.set(tid, is_halted);
         }
         let task = self.task(tid)?;
+        // Where an event says that it is, or in its call. A stop that it comes to before makes the kernel
+        // forget it: it is asked each time.
+        let is_place = how == Resume::Syscall || how != Resume::Listen && !task.standing.is_midway();
+        let halts = task.is_halted && is_place;
         let signal = task.inject.take();
         task.has_gone_on |= how != Resume::Listen && task.call.is_none();
         task.standing.resume(how == Resume::Listen);
         match mem::replace(&mut task.handle, Handle::Taken) {
             Handle::Stopped(stopped) => {
-                if mem::take(&mut task.is_halted) {
+                if halts {
                     stopped.ask()?;
                 }
                 task.handle = Handle::Running(stopped.resume(how, signal)?);
@@ -209,7 +214,9 @@ impl Recorder<'_> {
     pub fn note(&mut self, tid: Tid, status: Status) {
         tracing::trace!(domain = %self.id, %tid, %status, "report");
         self.watched.stops.fetch_add(1, Ordering::Relaxed);
-        self.session.halted.set(tid, matches!(status, Status::GroupStop(_)));
+        let is_halted = matches!(status, Status::GroupStop(_));
+        let will_be = self.tasks.get(&tid).is_some_and(|task| task.is_halted && status != Status::Trap);
+        self.session.halted.set(tid, is_halted || will_be);
         // A thread that execs goes on under its leader's id; to us it is still the thread.
         let tid = match status {
             Status::Exec(former) if self.tasks.contains_key(&former) => {
@@ -232,6 +239,7 @@ impl Recorder<'_> {
         };
         task.standing.stop();
         task.is_asked &= status != Status::Trap;
+        task.is_halted &= !matches!(status, Status::Trap | Status::GroupStop(_));
         if let Some(Status::NewTask(child)) = task.report.replace(status) {
             task.newborn = Some(child);
         }

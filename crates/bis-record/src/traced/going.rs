@@ -96,7 +96,9 @@ impl Process {
     /// stop on its way here has made the kernel forget that.
     pub fn way_on(&mut self, tid: Tid) -> Result<Resume> {
         let way = self.session.traced.with_live(tid, |it| (it.mode, it.is_asked));
-        if let Some((_, true)) = way {
+        // One that is to stop with its process is asked for that where it can ([`Domain::resume`]).
+        let is_halted = self.task(tid)?.is_halted;
+        if let Some((_, true)) = way.filter(|_| !is_halted) {
             match self.in_hook(tid)? {
                 // Its call has become a traced one, at which it stops, or it stops behind it.
                 Some(_) => self.stop_behind_hook(),

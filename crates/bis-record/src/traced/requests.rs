@@ -8,7 +8,7 @@ use bis_trace::{
 use bis_tracee::{Memory, debug::Access, maps, names, proc, siginfo::SigInfo, sys};
 
 use super::{
-    books::{DebugState, Kind, Mode, STATUS_RESERVED, Stop, Tracee},
+    books::{DebugState, Kind, Mode, STATUS_RESERVED, State, Stop, Tracee},
     hold::{EVENT_STOP, siginfo_of_stop},
     layouts::{FXSAVE_LEN, Layout, SIGINFO_LEN, segment_base, segment_told},
     told::EVENT_SECCOMP,
@@ -366,6 +366,8 @@ impl Crew {
         if may != Some(true) || !is_stop {
             return Err(libc::EIO);
         }
+        // It stands in the stop that it was asked for, if it was.
+        self.session.traced.with_live(target, |it| it.is_asked = false);
         self.let_tracee_go(target, Mode::Listen, None);
         Ok(0)
     }
@@ -591,10 +593,9 @@ fn attach(session: &Session, tracer: Tid, target: Tid, request: i32, call: &Call
     if !is_seized {
         sys::tgkill(pid, target, Signal::STOP).map_err(|_| libc::ESRCH)?;
     }
-    // It has stopped with its process, and says so again, to its tracer. (One that was seized does so when it
-    // is interrupted.)
-    if !is_seized && session.halted.has(target) {
-        session.traced.with_live(target, |it| it.is_asked = true);
+    // It has stopped with its process, and says so again, to its tracer.
+    if session.halted.has(target) {
+        session.traced.with_live(target, |it| it.is_asked = it.state == State::Runs);
         session.watch.call(domain);
     }
     Ok(0)

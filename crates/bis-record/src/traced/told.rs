@@ -70,12 +70,13 @@ impl Domain {
         if regs.rip == SAFEPOINT_END && self.hooks.is_some() || is_vsyscall(&regs) {
             return Ok(Told::Nobody);
         }
-        let has_call = self.task(tid)?.call.is_some();
+        let (has_call, is_halted) = (self.task(tid)?.call.is_some(), self.task(tid)?.is_halted);
         let here = Some((regs.rip, regs.rsp));
         let told = self.session.traced.with_live(tid, |it| {
             let (nr, args) = made(&regs);
             let entry = |is_emulated| Kind::Entry { nr, args, is_emulated };
-            if take(&mut it.is_asked) {
+            // One that is about to stop with its process does what it was asked for by that.
+            if !is_halted && take(&mut it.is_asked) {
                 return Some((entry(false), status_of(libc::SIGTRAP, EVENT_STOP)));
             }
             let is_known = it.entered == here && !it.is_exit_told;
@@ -173,6 +174,9 @@ impl Domain {
     fn tell_group_stop(&mut self, tid: Tid, signal: Signal) -> Result<Told> {
         if let Some(decided) = self.decided(tid) {
             return Ok(Told::Decided(decided));
+        }
+        if self.in_hook(tid)?.is_some() {
+            return Ok(Told::Nobody);
         }
         let seized = self.session.traced.with_live(tid, |it| {
             // A tracer whose tracee listens has heard of the stop, and hears of it again if it asks.
