@@ -70,7 +70,10 @@ impl Domain {
         if !args.birth().is_thread {
             let maker = self.task(tid)?.pid;
             self.session.limits.inherit(maker, child);
+            // Its maker may ask for its cores before its own supervisor has begun.
+            self.session.process_begins(child);
         }
+        self.session.affinities.inherit(tid, child);
         let stopped = Stopped::adopt(child);
         for addr in args.told_maker() {
             let write = copy_out(&self.memory, Addr(addr), 4);
@@ -204,6 +207,7 @@ impl Domain {
         let nr = self.task(former)?.call.as_ref().map_or(libc::SYS_execve.cast_unsigned(), InCall::own_nr);
         let traits = self.task(former)?.traits.clone().after_exec();
         let stand_in = self.task(former)?.stand_in;
+        self.session.affinities.execed(former, pid);
         self.leave_image(former, pid, id)?;
         let Some(stopped) = self.come_out_of_exec(tid)? else { return Ok(None) };
         let core = if self.tasks.is_empty() { self.core } else { self.session.cores.best(None) };

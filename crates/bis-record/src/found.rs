@@ -92,19 +92,21 @@ fn check(pid: Tid, mappings: &[Mapping]) -> Result<(), FoundError> {
 }
 
 /// What a thread has asked of the kernel before it was found.
-fn traits_of(tid: Tid, has_rseq: bool) -> Traits {
+fn traits_of(session: &Session, tid: Tid, has_rseq: bool) -> Traits {
     const NO_RANDOMIZE: u32 = libc::ADDR_NO_RANDOMIZE as u32;
     const READ_IMPLIES_EXEC: u32 = libc::READ_IMPLIES_EXEC as u32;
     let personality = proc::personality(tid);
     let status = proc::Fields::of(tid);
     let wishes = Wishes {
-        affinity: sys::get_affinity(tid).ok(),
         no_randomize: Some(personality & NO_RANDOMIZE != 0),
         reads_execute: personality & READ_IMPLIES_EXEC != 0,
         no_new_privs: status.is_some_and(|status| status.text("NoNewPrivs") == Some("1")),
         has_rseq,
         ..Wishes::default()
     };
+    if let Some(cores) = sys::get_affinity(tid).ok().filter(|cores| *cores != session.cores.original) {
+        session.affinities.set(tid, cores);
+    }
     let nice = proc::Stat::of(tid).ok().and_then(|stat| stat.nice()).unwrap_or(0);
     Traits { nice, wishes, reads_tsc: false, segv: None }
 }
@@ -186,7 +188,7 @@ impl Image {
         }
         // A thread that has just begun has not registered them yet.
         let has_rseq = found.tids().any(|tid| sys::rseq_of(tid).is_some());
-        let traits = found.tids().map(|tid| (tid, traits_of(tid, has_rseq))).collect();
+        let traits = found.tids().map(|tid| (tid, traits_of(session, tid, has_rseq))).collect();
         session.limits.begin(pid);
         Ok(Image { pid, traits, prepared: found.prepare(memory)? })
     }

@@ -7,6 +7,7 @@
 //! threads of their own.
 #![forbid(unsafe_code)]
 
+mod affinities;
 mod base;
 mod births;
 mod born;

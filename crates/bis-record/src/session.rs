@@ -29,6 +29,7 @@ use self::progress::Progress;
 pub use self::threads::Beginning;
 use crate::{
     Begins, Options,
+    affinities::Affinities,
     calls::{Cloning, Looks},
     chaos::{self, Chaos},
     cores::Cores,
@@ -66,6 +67,7 @@ pub struct Session {
     /// The limit of open files that we were started with.
     pub file_limit: Option<libc::rlimit>,
     pub limits: Limits,
+    pub affinities: Affinities,
     pub halted: Halted,
     pub mail: Mail,
     /// Which of its tasks trace others of them.
@@ -142,6 +144,7 @@ impl Session {
             registry: Registry::default(),
             file_limit: sys::raise_file_limit(),
             limits: Limits::default(),
+            affinities: Affinities::default(),
             halted: Halted::default(),
             mail: Mail::default(),
             traced: Books::default(),

@@ -110,6 +110,9 @@ pub struct InCall {
     pub made: Option<Tid>,
     /// The limit of its address space that a process is to have in the program's eyes.
     pub limit: Option<(Tid, Limit)>,
+    /// The cores that another task is to have in the program's eyes, as a bit mask, if the kernel would let
+    /// this one ask for some.
+    pub cores: Option<(Tid, Vec<u8>)>,
 }
 
 /// A call of the 32-bit table (`calls/narrow.rs`).
@@ -229,6 +232,7 @@ impl InCall {
             child: None,
             made: None,
             limit: None,
+            cores: None,
         }
     }
 }
@@ -237,8 +241,6 @@ impl InCall {
 /// children, and kept over exec but for `no_cpuid`.
 #[derive(Clone, Debug, Default)]
 pub struct Wishes {
-    /// The cores that it wants to run on; none: those that bis may.
-    pub affinity: Option<Vec<u8>>,
     /// Reading the time stamp counter is to be a fault.
     pub no_tsc: bool,
     /// The cpuid instruction is to be a fault.
@@ -472,7 +474,6 @@ mod tests {
     #[test]
     fn an_exec_keeps_what_the_process_asked_for_and_not_what_its_image_did() {
         let wishes = Wishes {
-            affinity: Some(vec![1]),
             no_tsc: true,
             no_cpuid: true,
             no_randomize: Some(true),
@@ -486,6 +487,6 @@ mod tests {
         let wishes = kept.wishes;
         assert!(wishes.no_tsc && wishes.no_new_privs && !wishes.no_cpuid && !wishes.reads_execute);
         assert!(!wishes.has_rseq);
-        assert_eq!((wishes.affinity, wishes.no_randomize), (Some(vec![1]), Some(true)));
+        assert_eq!(wishes.no_randomize, Some(true));
     }
 }

@@ -271,6 +271,11 @@ impl Area {
         self.word(offset).store(value, Ordering::Release);
     }
 
+    /// Sets bits of a word that others may set, too.
+    pub fn add(&self, offset: u64, bits: u64) {
+        self.word(offset).fetch_or(bits, Ordering::SeqCst);
+    }
+
     /// The word that the dense text counts down.
     pub fn countdown(&self) -> u64 {
         self.get(COUNTDOWN - AREA_BASE)

@@ -14,6 +14,7 @@ use crate::{
     crew::Crew,
     error::Result,
     process::Process,
+    task::process_of,
 };
 
 /// The child would be invisible to its tracer.
@@ -197,30 +198,55 @@ impl Crew {
         Ok(())
     }
 
-    /// The task is pinned beside its supervisor; what the program asks for is remembered for when it asks
-    /// back.
+    /// The task is pinned beside its supervisor, and so are all others of the recording; what the program asks
+    /// for is remembered for when anybody asks back. Of a task outside, the kernel knows.
     pub(super) fn enter_setaffinity(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         let target = if call.i32(0) == 0 { tid } else { self.session.outside(tid, Tid(call.i32(0))) };
-        if !self.tasks.contains_key(&target) && !proc::exists(target) {
-            return Ok(failed(libc::ESRCH));
-        }
         let original = self.session.cores.original.clone();
         let len = usize::try_from(call.u32(1)).unwrap_or(0).min(original.len());
         let Ok(mut mask) = self.memory.read_vec(Addr(call.args[2]), len) else {
             return Ok(failed(libc::EFAULT));
         };
+        if target != tid && !self.is_pinned_by_us(target) {
+            return Ok(Entry::Make);
+        }
         mask.resize(original.len(), 0);
         mask.iter_mut().zip(&original).for_each(|(wanted, allowed)| *wanted &= allowed);
+        if target != tid {
+            // Whether the task may ask for another one's cores, the kernel says where it is asked for none.
+            let regs = self.stopped(tid)?.regs()?;
+            self.stopped(tid)?.set_regs(&Registers { rsi: 0, rdx: 0, ..regs })?;
+            self.call(tid)?.cores = Some((target, mask));
+            return Ok(Entry::Make);
+        }
         if mask.iter().all(|byte| *byte == 0) {
             return Ok(failed(libc::EINVAL));
         }
-        if let Some(task) = self.tasks.get_mut(&target) {
-            task.traits.wishes.affinity = Some(mask);
-        }
+        self.session.affinities.set(target, mask);
         Ok(Entry::Done(0))
     }
 
-    /// getcpu: a task that has asked for certain cores runs on one of these as far as it can know.
+    /// sched_setaffinity has returned. Asked for no cores, the kernel refuses: with EINVAL, if there is such a
+    /// task and its cores may be set.
+    pub(super) fn leave_setaffinity(&mut self, it: &mut Exit<'_>) {
+        let Some((target, mask)) = it.call.cores.take() else { return };
+        let Registers { rsi, rdx, .. } = it.call.entry;
+        it.outcome.regs = Registers { rsi, rdx, ..it.outcome.regs };
+        if it.result == -i64::from(libc::EINVAL) && mask.iter().any(|byte| *byte != 0) {
+            self.session.affinities.set(target, mask);
+            let domain = process_of(target).and_then(|pid| self.session.mail.target(pid, || false));
+            domain.into_iter().for_each(|domain| self.session.watch.trace(domain, libc::SYS_getcpu));
+            it.outcome.regs.rax = 0;
+        }
+    }
+
+    /// Is this a task of the recording, or of bis itself? What is asked of that is not done.
+    fn is_pinned_by_us(&self, tid: Tid) -> bool {
+        let is_ours = |pid| pid == process_id() || self.session.is_recorded(pid);
+        self.tasks.contains_key(&tid) || process_of(tid).is_some_and(is_ours)
+    }
+
+    /// getcpu: a task that is to run on certain cores runs on one of these as far as it can know.
     pub(super) fn leave_getcpu(&mut self, it: &mut Exit<'_>) -> Result<()> {
         let addr = Addr(it.args()[0]);
         let Ok(core) = self.memory.read_u32(addr) else { return Ok(()) };
@@ -232,21 +258,22 @@ impl Crew {
 
     /// The core that a task which runs on `core` is told: `rdpid` and `lsl` say the same.
     pub(crate) fn told_core(&self, tid: Tid, core: u32) -> u32 {
-        let task = self.tasks.get(&tid);
-        let Some(mask) = task.and_then(|task| task.traits.wishes.affinity.as_ref()) else { return core };
-        if has_core(mask, core) { core } else { first_core(mask).unwrap_or(core) }
+        let Some(mask) = self.session.affinities.of(tid) else { return core };
+        if has_core(&mask, core) { core } else { first_core(&mask).unwrap_or(core) }
     }
 
-    /// The cores that the program knows a task to run on, a bit each.
-    pub(super) fn own_cores(&self, tid: Tid) -> &[u8] {
-        let wanted = self.tasks.get(&tid).and_then(|task| task.traits.wishes.affinity.as_deref());
-        wanted.unwrap_or(&self.session.cores.original)
+    /// The cores that the program knows a task of the recording to run on, a bit each.
+    pub(super) fn own_cores(&self, tid: Tid) -> Vec<u8> {
+        self.session.affinities.of(tid).unwrap_or_else(|| self.session.cores.original.clone())
     }
 
     pub(super) fn leave_getaffinity(&mut self, it: &mut Exit<'_>) -> Result<()> {
         let [number, _, addr, ..] = it.args();
         let target = if int(number) == 0 { it.tid } else { self.session.outside(it.tid, Tid(int(number))) };
-        let mut mask = self.own_cores(target).to_vec();
+        if !self.is_pinned_by_us(target) {
+            return Ok(());
+        }
+        let mut mask = self.own_cores(target);
         mask.resize(usize::try_from(it.result).unwrap_or(0), 0);
         self.put(Addr(addr), mask, it.outcome)
     }

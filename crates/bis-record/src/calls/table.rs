@@ -108,7 +108,7 @@ pub fn steps(handler: Handler) -> Steps {
         H::Prctl => Steps { enter: |domain, tid, call| domain.enter_prctl(tid, call), ..PLAIN },
         H::Seccomp => Steps { enter: |domain, tid, call| domain.enter_seccomp(tid, call), ..PLAIN },
         H::Personality => Steps { enter: |domain, tid, call| domain.enter_personality(tid, call), leave: |domain, it| domain.leave_personality(it), ..PLAIN },
-        H::SchedSetaffinity => Steps { enter: |domain, tid, call| domain.enter_setaffinity(tid, call), ..PLAIN },
+        H::SchedSetaffinity => Steps { enter: |domain, tid, call| domain.enter_setaffinity(tid, call), leave: |domain, it| { domain.leave_setaffinity(it); Ok(()) }, failed: |domain, it| { domain.leave_setaffinity(it); Ok(()) }, ..PLAIN },
         H::Getcpu => Steps { leave: |domain, it| domain.leave_getcpu(it), ..PLAIN },
         H::SchedGetaffinity => Steps { leave: |domain, it| domain.leave_getaffinity(it), ..PLAIN },
         H::Getrlimit | H::Setrlimit | H::Prlimit => Steps { enter: |domain, tid, call| domain.enter_limit(tid, call), leave: |domain, it| domain.leave_limit(it), failed: |domain, it| domain.fail_limit(it), ..PLAIN },

@@ -97,10 +97,11 @@ impl Domain {
         let Handle::Stopped(stopped) = std::mem::replace(&mut task.handle, Handle::Taken) else {
             return Err(RecordError::Bug { tid, what: "ends while it runs".into() });
         };
+        let cores = self.session.affinities.of(tid);
         // Nobody would know of one that it meets when it has come back.
         place::clear_breakpoint(tid)?;
         let parked = Some(Parked::park(stopped)?);
-        self.checkpoints.ended.insert(tid, Ended { parked, pid, own_name, traits });
+        self.checkpoints.ended.insert(tid, Ended { parked, pid, own_name, traits, cores });
         self.gone(tid, TaskEnd::Exited(code), writes)?;
         if !waits.is_empty() {
             // One of the others may be the one to take a signal that was this one's until now: it looks when
@@ -127,6 +128,9 @@ impl Domain {
             let (own_name, traits) = (ended.own_name, ended.traits.clone());
             let task = Task { own_name, traits, is_halted, ..Task::new(stopped, ended.pid) };
             self.tasks.insert(tid, task);
+            if let Some(cores) = ended.cores.take() {
+                self.session.affinities.set(tid, cores);
+            }
             self.turns.join(tid);
             let seq = self.session.writer.next_seq();
             self.session.writer.meta(&Meta::Task { domain: self.id, tid, pid: ended.pid, seq })?;

@@ -138,6 +138,8 @@ pub(super) struct Ended {
     pub pid: Tid,
     pub own_name: Tid,
     pub traits: Traits,
+    /// The cores that were asked for it.
+    pub cores: Option<Vec<u8>>,
 }
 
 impl Drop for Ended {

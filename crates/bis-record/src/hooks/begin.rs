@@ -78,7 +78,7 @@ impl Hooks {
         let arenas = arenas.chain(patches.dense.chunks()).collect();
         *watched.arenas.lock().unwrap_or_else(PoisonError::into_inner) = arenas;
         let counts = Counts::new(&area);
-        Hooks { area, counts, fds_differ: false, fds_shared: false, judged: [0; 8], asked: [0; 2] }
+        Hooks { area, counts, fds_differ: false, fds_shared: false, judged: [0; 8], told_cores: [0; 2] }
     }
 }
 

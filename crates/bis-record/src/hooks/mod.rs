@@ -53,7 +53,7 @@ pub struct Hooks {
     /// The calls that are left to be judged (`calls/sandbox.rs`), as the area has them.
     pub judged: [u64; 8],
     /// The cores that the program is told of, as the area has them: [`state::CORE`], [`state::CORES`].
-    pub asked: [u64; 2],
+    pub told_cores: [u64; 2],
 }
 
 /// The counter for a task, if it has one: the domain's, where its text counts (`is_dense`).

@@ -171,19 +171,19 @@ impl Process {
             // It may be an orphan by then (`Session::parent_shown`).
             judged[GETPPID / 64] |= 1 << (GETPPID % 64);
         }
-        let cores = &crew.session.cores.original;
-        let mut asked = [0; 2];
-        if let Some(mask) = task.traits.wishes.affinity.as_ref().filter(|asked| *asked != cores) {
-            // It is told of a core that it has asked for (`Process::told_core`).
+        let mut told = [0; 2];
+        let asked = crew.session.affinities.of(tid);
+        if let Some(mask) = asked.as_ref().filter(|asked| **asked != crew.session.cores.original) {
+            // It is told of a core that was asked for (`Crew::told_core`).
             judged[GETCPU / 64] |= 1 << (GETCPU % 64);
             let begin = mask.iter().take(8).enumerate();
             let first = first_core(mask).map_or(0, |first| u64::from(first) + 1);
-            asked = [first, begin.fold(0, |bits, (at, byte)| bits | u64::from(*byte) << (8 * at))];
+            told = [first, begin.fold(0, |bits, (at, byte)| bits | u64::from(*byte) << (8 * at))];
         }
-        if hooks.asked != asked {
-            hooks.asked = asked;
-            hooks.area.set(state::CORE, asked[0]);
-            hooks.area.set(state::CORES, asked[1]);
+        if hooks.told_cores != told {
+            hooks.told_cores = told;
+            hooks.area.set(state::CORE, told[0]);
+            hooks.area.set(state::CORES, told[1]);
         }
         let all_traced = crew.session.options.checksum.is_some_and(|checksum| checksum >= Checksum::Calls);
         if all_traced || crew.session.traced.concerns(task.pid) {
@@ -193,6 +193,11 @@ impl Process {
             hooks.judged = judged;
             for (offset, word) in (state::JUDGED..).step_by(8).zip(hooks.judged) {
                 hooks.area.set(offset, word);
+            }
+            // Who has asked for its cores meanwhile has told the hooks so before that was unsaid.
+            fence(Ordering::SeqCst);
+            if crew.session.affinities.of(tid) != asked {
+                self.show_sandbox(tid);
             }
         }
     }

@@ -156,6 +156,7 @@ impl Session {
     /// A process has ended; if it is the program itself, its status is ours.
     pub fn process_ended(&self, pid: Tid, exit_code: u8) {
         self.limits.forget(pid);
+        self.affinities.forget(pid);
         self.update(|progress| {
             if progress.root == Some(pid) {
                 progress.exit_code = Some(exit_code);

@@ -27,7 +27,13 @@ impl Domain {
         self.tell_end(tid, status);
         self.drop_call(tid);
         self.end_in_hook();
-        if self.tasks.remove(&tid).is_some_and(|task| task.own_fds) {
+        let task = self.tasks.remove(&tid);
+        // What is known of a process's first thread is so until the process has ended: it may be a zombie,
+        // and another thread that execs has its id from then on.
+        if task.as_ref().is_some_and(|task| task.pid != tid) {
+            self.session.affinities.forget(tid);
+        }
+        if task.is_some_and(|task| task.own_fds) {
             let differ = self.tasks.values().any(|task| task.own_fds);
             self.set_fds_differ(differ);
         }

@@ -216,7 +216,7 @@ impl Crew {
         };
         let (argv, envp) = (strings(Addr(exec.argv))?, strings(Addr(exec.envp))?);
         let traits = &self.task(tid)?.traits;
-        let (nice, affinity) = (traits.nice, traits.wishes.affinity.clone());
+        let (nice, affinity) = (traits.nice, self.session.affinities.of(tid));
         let affinity = affinity.unwrap_or_else(|| self.session.cores.original.clone());
         let number = |name, radix| status.and_then(|status| status.number(name, radix)).unwrap_or(0);
         let umask = u32::try_from(number("Umask", 8)).unwrap_or(0o022);

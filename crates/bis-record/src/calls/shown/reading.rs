@@ -311,12 +311,13 @@ impl Process {
             Shown::Numa => text::numa(&text, &ours, &self.instead(number, &text)),
             Shown::Status => {
                 let own = proc::read("/proc/self/status").ok()?;
+                let cores = self.own_cores(number);
                 let tracer = self.session.traced.with_live(number, |it| it.tracer);
                 let it = OwnStatus {
                     state: self.state(tid, number, &text),
                     tracer: tracer.map_or(Tid(0), |tracer| self.session.inside(tid, tracer)),
                     seccomp: self.own_seccomp(number),
-                    cores: self.own_cores(number),
+                    cores: &cores,
                 };
                 text::status(&text, &own, it, &weigh(number, &ours)?)
             }

@@ -1,0 +1,101 @@
+//! The cores that the program has asked for, for which of its tasks. All tasks of a domain are pinned to its
+//! core, whatever the program wants ([`crate::cores`]); a task without an entry is to run, as far as the
+//! program knows, on every core that bis may use.
+//!
+//! Any task may ask for any other: so they are kept here, by the tasks' ids, and not with the tasks.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use bis_trace::types::Tid;
+
+/// Of all tasks of a recording; the kernel's bit masks.
+#[derive(Debug, Default)]
+pub struct Affinities {
+    asked: Mutex<HashMap<Tid, Vec<u8>>>,
+    /// Most programs never ask, and this is looked at whenever a task goes on.
+    is_used: AtomicBool,
+}
+
+impl Affinities {
+    fn with<T: Default>(&self, use_it: impl FnOnce(&mut HashMap<Tid, Vec<u8>>) -> T) -> T {
+        if !self.is_used.load(Ordering::SeqCst) {
+            return T::default();
+        }
+        use_it(&mut self.asked.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Which cores were asked for; none: none were.
+    pub fn of(&self, tid: Tid) -> Option<Vec<u8>> {
+        self.with(|asked| asked.get(&tid).cloned())
+    }
+
+    pub fn set(&self, tid: Tid, mask: Vec<u8>) {
+        self.is_used.store(true, Ordering::SeqCst);
+        self.with(|asked| asked.insert(tid, mask));
+    }
+
+    /// A task has been made, a thread as well as the child of a fork, and has the cores of its maker.
+    pub fn inherit(&self, maker: Tid, child: Tid) {
+        self.with(|asked| match asked.get(&maker).cloned() {
+            Some(mask) => asked.insert(child, mask),
+            // The number may have been another task's.
+            None => asked.remove(&child),
+        });
+    }
+
+    /// A thread that execs goes on under its process's id, with its own cores.
+    pub fn execed(&self, former: Tid, tid: Tid) {
+        if former != tid {
+            self.with(|asked| match asked.remove(&former) {
+                Some(mask) => asked.insert(tid, mask),
+                None => asked.remove(&tid),
+            });
+        }
+    }
+
+    pub fn forget(&self, tid: Tid) {
+        self.with(|asked| asked.remove(&tid));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mask(byte: u8) -> Option<Vec<u8>> {
+        Some(vec![byte])
+    }
+
+    #[test]
+    fn a_task_has_its_makers_cores_whoever_had_its_number_before() {
+        let asked = Affinities::default();
+        asked.inherit(Tid(1), Tid(2));
+        assert_eq!(asked.of(Tid(2)), None);
+        asked.set(Tid(1), vec![1]);
+        asked.inherit(Tid(1), Tid(2));
+        asked.set(Tid(1), vec![2]);
+        assert_eq!((asked.of(Tid(1)), asked.of(Tid(2))), (mask(2), mask(1)));
+        asked.forget(Tid(1));
+        asked.inherit(Tid(1), Tid(2));
+        assert_eq!(asked.of(Tid(2)), None);
+    }
+
+    #[test]
+    fn a_thread_that_execs_keeps_its_cores_and_not_its_leaders() {
+        let asked = Affinities::default();
+        asked.set(Tid(1), vec![1]);
+        asked.set(Tid(2), vec![2]);
+        asked.execed(Tid(2), Tid(1));
+        assert_eq!((asked.of(Tid(1)), asked.of(Tid(2))), (mask(2), None));
+        asked.execed(Tid(1), Tid(1));
+        assert_eq!(asked.of(Tid(1)), mask(2));
+        asked.execed(Tid(3), Tid(1));
+        assert_eq!(asked.of(Tid(1)), None);
+    }
+}
