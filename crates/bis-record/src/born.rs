@@ -74,7 +74,11 @@ impl Domain {
             self.session.process_begins(child);
         }
         self.session.affinities.inherit(tid, child);
-        let stopped = Stopped::adopt(child);
+        let mut stopped = Stopped::adopt(child);
+        if self.task(tid)?.elsewhere.is_some() {
+            let regs = self.sent_elsewhere(tid, &stopped.regs()?)?;
+            stopped.set_regs(&regs)?;
+        }
         for addr in args.told_maker() {
             let write = copy_out(&self.memory, Addr(addr), 4);
             self.call(tid)?.writes.extend(write);
@@ -261,11 +265,12 @@ impl Recorder<'_> {
         let Some(call) = self.tasks.get_mut(&tid).and_then(|task| task.call.as_mut()) else { return Ok(()) };
         let Some(made) = call.made.filter(|_| !call.silent) else { return Ok(()) };
         let (nr, entry) = call.told();
-        let regs = Registers { rax: u64::from(made.0.cast_unsigned()), orig_rax: u64::MAX, ..entry };
+        let mut regs = Registers { rax: u64::from(made.0.cast_unsigned()), orig_rax: u64::MAX, ..entry };
         let (effects, writes) = (mem::take(&mut call.effects), mem::take(&mut call.writes));
         let (entered, sums, fork) = (call.entered, mem::take(&mut call.sums), call.child.take());
         let ours = call.ours.take();
         call.silent = true;
+        regs = self.sent_elsewhere(tid, &regs)?;
         let outcome = Box::new(Outcome { regs, effects, writes, ours, ..Outcome::default() });
         let kind = if entered {
             EventKind::SyscallExit { nr, outcome }

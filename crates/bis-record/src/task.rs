@@ -290,6 +290,31 @@ impl Traits {
     }
 }
 
+/// What a call leaves alone, and a task finds behind it, as its tracer has set it at the entry. The task makes
+/// its call where it stands; so these are put into its registers when the call is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Elsewhere {
+    /// In the program's own text.
+    rip: u64,
+    /// rcx and r11, where the instruction of the call has changed them.
+    changed: Option<(u64, u64)>,
+}
+
+impl Elsewhere {
+    /// None: behind the call, as always.
+    pub fn of(entry: &Registers, wanted: &Registers, is_narrow: bool) -> Option<Elsewhere> {
+        let changed = (!is_narrow).then_some((wanted.rcx, wanted.r11));
+        let is_as_always = wanted.rip == entry.rip && changed.is_none_or(|it| it == (entry.rcx, entry.r11));
+        (!is_as_always).then_some(Elsewhere { rip: wanted.rip, changed })
+    }
+
+    /// These registers, as the task finds them.
+    pub fn put(self, regs: &Registers) -> Registers {
+        let (rcx, r11) = self.changed.unwrap_or((regs.rcx, regs.r11));
+        Registers { rip: self.rip, rcx, r11, ..*regs }
+    }
+}
+
 #[derive(Debug)]
 pub struct Task {
     pub tid: Tid,
@@ -379,6 +404,8 @@ pub struct Task {
     pub passed: Option<Option<Signal>>,
     /// Its tracer wants that the call at whose entry it stands is not made.
     pub is_skipped: bool,
+    /// Its tracer has said at the entry of its call where it goes on behind that.
+    pub elsewhere: Option<Elsewhere>,
     /// Whether it only waits for others when it computes.
     pub spin: Spin,
     /// What the loops write in which it was stopped.
@@ -430,6 +457,7 @@ impl Task {
             held: None,
             passed: None,
             is_skipped: false,
+            elsewhere: None,
             spin: Spin::default(),
             rounds: Rounds::default(),
         }

@@ -1,6 +1,6 @@
 //! The end of a call: its event, and what is done after it.
 
-use bis_syscalls::Call;
+use bis_syscalls::{Call, Handler};
 use bis_trace::{
     event::{EventKind, Outcome, SignalPoint},
     types::{EventSeq, Registers, Tid},
@@ -55,11 +55,16 @@ impl Domain {
             self.check_silent(tid, call, &raw)?;
             // Its child may have had memory of ours mapped, and only the child's limit has grown.
             self.renew_limit(tid)?;
+            let regs = self.sent_elsewhere(tid, &raw)?;
+            if regs != raw {
+                self.stopped(tid)?.set_regs(&regs)?;
+            }
+            self.task(tid)?.elsewhere = None;
             if self.session.traced.is_used() {
                 self.call_is_over(tid, call);
             }
             // Only a fatal signal ends the wait of a vfork; all others are delivered when it returns.
-            return self.expect_signal(tid, &raw);
+            return self.expect_signal(tid, &regs);
         }
         let result = self.own_result(call, raw.result());
         let mut outcome = self.recorder().outcome(tid, call, &raw)?;
@@ -74,6 +79,11 @@ impl Domain {
             self.learn_site(tid, call.nr, call.entry.ip(), &mut outcome)?;
         }
         self.leave_narrow(tid, call, result, &mut outcome)?;
+        // A return from a handler goes to where that says.
+        if call.handler != Some(Handler::SigReturn) {
+            outcome.regs = self.sent_elsewhere(tid, &outcome.regs)?;
+        }
+        self.task(tid)?.elsewhere = None;
         outcome.regs.rip = self.space.patched_rip(outcome.regs.ip()).0;
         self.recorder().take_mail_of_call(tid, call, &mut outcome)?;
         if outcome.regs != raw {

@@ -34,6 +34,8 @@ impl Domain {
         if row(nr).is_some_and(|row| matches!(row.how, How::Refused(_))) {
             self.learn_site(tid, nr, entry.ip(), &mut outcome)?;
         }
+        outcome.regs = self.sent_elsewhere(tid, &outcome.regs)?;
+        self.task(tid)?.elsewhere = None;
         outcome.regs.rip = self.space.patched_rip(outcome.regs.ip()).0;
         self.stopped(tid)?.set_regs(&outcome.regs)?;
         if self.session.traced.is_used() {

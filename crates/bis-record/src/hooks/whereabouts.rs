@@ -7,9 +7,9 @@ use bis_agent::{
     hooks::{AREA_BASE, AREA_LEN},
 };
 use bis_rewrite::{Place, STATUS_FLAGS};
-use bis_trace::types::{Addr, Registers};
+use bis_trace::types::{Addr, Registers, Tid};
 
-use crate::{process::Process, space::ARENA_LEN};
+use crate::{error::Result, process::Process, space::ARENA_LEN};
 
 impl Process {
     /// The program's own registers for a task in a trampoline: where it stands, and what a count has put
@@ -27,6 +27,14 @@ impl Process {
             }
         }
         own
+    }
+
+    /// These registers, behind the call that the task is in: where its tracer wants it to go on, if it has said
+    /// so.
+    pub fn sent_elsewhere(&mut self, tid: Tid, regs: &Registers) -> Result<Registers> {
+        let Some(elsewhere) = self.task(tid)?.elsewhere else { return Ok(*regs) };
+        let regs = elsewhere.put(regs);
+        Ok(Registers { rip: self.space.patched_rip(regs.ip()).0, ..regs })
     }
 
     /// The memory in the program's address space that is not the program's.

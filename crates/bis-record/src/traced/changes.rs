@@ -11,7 +11,14 @@ use super::{
     books::{Change, Kind, Stop},
     hold::shown_number,
 };
-use crate::{crew::Crew, domain::Domain, error::Result, events::Recorder, process::Process, task::InCall};
+use crate::{
+    crew::Crew,
+    domain::Domain,
+    error::Result,
+    events::Recorder,
+    process::Process,
+    task::{Elsewhere, InCall},
+};
 
 /// With these results, the kernel makes an interrupted call again when the task leaves its stop.
 const RESTARTS: [i64; 3] = [-512, -513, -514];
@@ -88,18 +95,25 @@ impl Recorder<'_> {
         }
         let entry = self.stopped(tid)?.regs_at_call()?;
         let changed = self.changed(&entry, stop);
-        let next = match stop.kind {
-            // It goes on wherever its tracer wants.
-            Kind::Entry { is_emulated: true, .. } => Registers { orig_rax: u64::MAX, ..changed },
-            // What the instruction of a 64-bit call has made of these, it makes of them again.
-            _ if !self.is_narrow(&entry) => {
-                Registers { rcx: entry.rcx, r11: entry.r11, rip: entry.rip, ..changed }
+        let is_emulated = matches!(stop.kind, Kind::Entry { is_emulated: true, .. });
+        let is_made = !is_emulated && changed.orig_rax.cast_signed() >= 0;
+        let is_narrow = self.is_narrow(&entry);
+        let next = match is_made {
+            // Of a call that is made, the kernel has the result; of another one, its tracer. And what the
+            // instruction of a 64-bit call has made of two registers, it makes of them again.
+            true if !is_narrow => {
+                let Registers { rip, rax, rcx, r11, .. } = entry;
+                Registers { rip, rax, rcx, r11, ..changed }
             }
-            _ => Registers { rip: entry.rip, ..changed },
+            true => Registers { rip: entry.rip, rax: entry.rax, ..changed },
+            // It goes on wherever its tracer wants.
+            false => Registers { rip: self.space.patched_rip(changed.ip()).0, ..changed },
         };
-        // Of a call that is made, the kernel has the result; of another one, its tracer.
-        let is_made = next.orig_rax.cast_signed() >= 0;
-        let next = if is_made { Registers { rax: entry.rax, ..next } } else { next };
+        let next = if is_emulated { Registers { orig_rax: u64::MAX, ..next } } else { next };
+        let elsewhere = Elsewhere::of(&entry, &changed, is_narrow).filter(|_| is_made);
+        if stop.change.regs || !is_made {
+            self.task(tid)?.elsewhere = elsewhere;
+        }
         let outcome = self.changed_memory(tid, stop, writes)?;
         if is_made {
             self.stopped(tid)?.set_regs(&next)?;

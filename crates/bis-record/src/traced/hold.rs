@@ -99,6 +99,8 @@ impl Domain {
         if status >> 16 == EVENT_STOP {
             regs = self.as_interrupted(tid, kind, regs)?;
         }
+        // Until the call is over, the task has what its tracer has put there in its tracer's eyes only.
+        regs = self.task(tid)?.elsewhere.map_or(regs, |elsewhere| elsewhere.put(&regs));
         let task = self.task(tid)?;
         task.standing.stop();
         task.held = Some(held);
