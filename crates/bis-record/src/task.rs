@@ -290,8 +290,8 @@ impl Traits {
     }
 }
 
-/// What a call leaves alone, and a task finds behind it, as its tracer has set it at the entry. The task makes
-/// its call where it stands; so these are put into its registers when the call is over.
+/// What a call leaves alone, and a task finds behind it, as its tracer has set it at the entry. The task
+/// makes its call where it stands; so these are put into its registers when the call is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Elsewhere {
     /// In the program's own text.

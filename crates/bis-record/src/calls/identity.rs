@@ -198,8 +198,8 @@ impl Crew {
         Ok(())
     }
 
-    /// The task is pinned beside its supervisor, and so are all others of the recording; what the program asks
-    /// for is remembered for when anybody asks back. Of a task outside, the kernel knows.
+    /// The task is pinned beside its supervisor, and so are all others of the recording; what the program
+    /// asks for is remembered for when anybody asks back. Of a task outside, the kernel knows.
     pub(super) fn enter_setaffinity(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         let target = if call.i32(0) == 0 { tid } else { self.session.outside(tid, Tid(call.i32(0))) };
         let original = self.session.cores.original.clone();
@@ -226,8 +226,8 @@ impl Crew {
         Ok(Entry::Done(0))
     }
 
-    /// sched_setaffinity has returned. Asked for no cores, the kernel refuses: with EINVAL, if there is such a
-    /// task and its cores may be set.
+    /// sched_setaffinity has returned. Asked for no cores, the kernel refuses: with EINVAL, if there is such
+    /// a task and its cores may be set.
     pub(super) fn leave_setaffinity(&mut self, it: &mut Exit<'_>) {
         let Some((target, mask)) = it.call.cores.take() else { return };
         let Registers { rsi, rdx, .. } = it.call.entry;

@@ -121,8 +121,8 @@ impl Process {
         Ok(())
     }
 
-    /// The task, which has a tracer, has stopped with its process inside of a hook, where no event can say that
-    /// it holds: it comes out of that first. True: it was that.
+    /// The task, which has a tracer, has stopped with its process inside of a hook, where no event can say
+    /// that it holds: it comes out of that first. True: it was that.
     pub fn leave_hook_to_halt(&mut self, tid: Tid) -> Result<bool> {
         let Some(regs) = self.in_hook(tid)? else { return Ok(false) };
         if !self.call_off(tid, &regs)? {

@@ -29,8 +29,8 @@ impl Process {
         own
     }
 
-    /// These registers, behind the call that the task is in: where its tracer wants it to go on, if it has said
-    /// so.
+    /// These registers, behind the call that the task is in: where its tracer wants it to go on, if it has
+    /// said so.
     pub fn sent_elsewhere(&mut self, tid: Tid, regs: &Registers) -> Result<Registers> {
         let Some(elsewhere) = self.task(tid)?.elsewhere else { return Ok(*regs) };
         let regs = elsewhere.put(regs);
