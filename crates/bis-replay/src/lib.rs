@@ -225,12 +225,8 @@ enum Attempt {
 }
 
 impl Whole<'_> {
-    fn attempt(
-        &self,
-        search: Search,
-        sink: &Arc<Mutex<Shown>>,
-        limit: Option<Duration>,
-    ) -> (Result<Attempt, ReplayError>, learnt::Found, Search) {
+    /// What the threads of one attempt share, before the first of them has begun.
+    fn shared(&self, search: Search, sink: &Arc<Mutex<Shown>>) -> Shared<'_> {
         let Whole { world, options, selection, is_heard } = self;
         let trace = world.trace;
         let echo = is_heard.then(|| {
@@ -246,7 +242,7 @@ impl Whole<'_> {
             board.begin_once(*domain);
         }
         let events_total = selection.extents.keys().map(|domain| trace.event_count(*domain)).sum();
-        let shared = Shared {
+        Shared {
             world,
             selection,
             board,
@@ -263,7 +259,16 @@ impl Whole<'_> {
             progress: options.progress.as_deref(),
             seats: Mutex::default(),
             ahead: ReadAhead::new(trace),
-        };
+        }
+    }
+
+    fn attempt(
+        &self,
+        search: Search,
+        sink: &Arc<Mutex<Shown>>,
+        limit: Option<Duration>,
+    ) -> (Result<Attempt, ReplayError>, learnt::Found, Search) {
+        let shared = self.shared(search, sink);
         thread::scope(|scope| {
             let (done, wait) = mpsc::channel::<()>();
             let shared = &shared;
@@ -275,7 +280,7 @@ impl Whole<'_> {
             let _closing = Closing(&shared.ahead);
             // On one core, it would only take time away from the program. Where there can be no more threads,
             // nothing is read ahead.
-            if world.cores.len() > 1 {
+            if self.world.cores.len() > 1 {
                 let reader = thread::Builder::new().name("read ahead".into());
                 let _ = reader.spawn_scoped(scope, || shared.ahead.serve());
             }
@@ -286,7 +291,7 @@ impl Whole<'_> {
         let search = search.into_inner().unwrap_or_else(PoisonError::into_inner);
         let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         let done = |cut: Option<String>| {
-            let incomplete = cut.map(|cut| why_cut(trace, cut));
+            let incomplete = cut.map(|cut| why_cut(self.world.trace, cut));
             Attempt::Done(Summary {
                 domains: domains_done.into_inner(),
                 events: events_done.into_inner(),
