@@ -5,6 +5,13 @@
 //! session's books (its shared memory, its views), because all this has a place in the order of the parent's
 //! events. The thread takes the task over and writes the domain's first event. Where the task was killed
 //! meanwhile there is no domain.
+//!
+//! Two ways differ. [`Seed::Exec`] holds a domain whose first event the previous supervisor has written. A
+//! [`Fork`] is planted by `calls/fork.rs`, which is below this file and knows no seeds; so it is a
+//! [`Beginning`](crate::session::Beginning) of its own, and the new thread makes a [`Seed::Fork`] of it.
+//!
+//! Going back to a checkpoint (`checkpoints/restore.rs`) needs no seed: the process gets its former state in
+//! its place, and its domain and supervisor stay.
 
 use std::sync::Arc;
 

@@ -1,7 +1,18 @@
 //! What the recorder does at the two ends of the calls that their rows (`bis_syscalls`) leave to it: a row
-//! for each here, too, whose columns are what is special about the call. Two others ask which of them a call
-//! is: `born.rs`, because the makers of tasks have their arguments in different places, and
-//! `hooks/classes.rs`, which looks at what was opened.
+//! for each here, too, whose columns are what is special about the call.
+//!
+//! Other files ask which call it is where the answer is nothing that is done at one of the two ends:
+//! - where a call's arguments lie, for calls that do one thing with different arguments (`calls/`: `args.rs`,
+//!   `fork.rs`, `limits.rs`, `objects.rs`, `rest.rs`, `desktop.rs`, `narrow.rs`; `traced/wanted.rs`);
+//! - whether the kernel has the task in a wait for children, in an exec or in an exit, while it is between
+//!   the ends of its call (`call.rs`, `schedule.rs`, `task/waiting.rs`, `calls/sandbox.rs`);
+//! - how long a call waits, and which signals it waits for, sets or sends (`call.rs`, `calls/finish.rs`,
+//!   `signals/waiting.rs`);
+//! - what becomes of a child, for its maker's tracer (`traced/due.rs`);
+//! - what plain calls, which have no row here, do to what the hooks know of descriptors
+//!   (`hooks/classes.rs`), and which calls chaos may change (`chaos.rs`);
+//! - which call comes another way than through a `syscall` of the program's (`calls/vsyscall.rs`), or names a
+//!   thread that has ended since a checkpoint (`checkpoints/ended.rs`).
 
 use bis_syscalls::{Call, Handler};
 use bis_trace::types::{Addr, Tid};
