@@ -312,8 +312,14 @@ impl Change {
     }
 }
 
-/// The calls whose entries may have a [`Change`]: mmap, mprotect, munmap, brk, madvise.
-const MEMORY_CALLS: [u16; 5] = [9, 10, 11, 12, 28];
+/// The calls whose entries may have a [`Change`].
+const MEMORY_CALLS: [u16; 5] = [
+    libc::SYS_mmap as u16,
+    libc::SYS_mprotect as u16,
+    libc::SYS_munmap as u16,
+    libc::SYS_brk as u16,
+    libc::SYS_madvise as u16,
+];
 
 /// The entries of a log, up to its end or its first damage.
 pub fn entries(log: &[u8]) -> impl Iterator<Item = Entry<'_>> {

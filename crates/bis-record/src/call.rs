@@ -14,7 +14,8 @@ use std::mem;
 
 use bis_agent::hooks::SAFEPOINT_END;
 use bis_syscalls::{
-    Call, Handler, HookWait, Hooked, How, Plan, Planned, Row, is_never_restarted, may_block, own, plan, row,
+    Call, Handler, HookWait, Hooked, How, Plan, Planned, Row, errno::RESTARTS, is_never_restarted, may_block,
+    own, plan, row,
 };
 use bis_trace::{
     event::SignalPoint,
@@ -24,11 +25,7 @@ use bis_tracee::{Memory, Resume, siginfo::SigInfo};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::{
-    calls::{
-        Entry, Reader, as_wide,
-        finish::{EINTR, RESTARTS},
-        is_vsyscall, not_made_yet, reads_much_of_a_file, steps,
-    },
+    calls::{Entry, Reader, as_wide, finish::EINTR, is_vsyscall, not_made_yet, reads_much_of_a_file, steps},
     crew::{Crew, with_slot},
     domain::Domain,
     error::{RecordError, Result},

@@ -159,7 +159,7 @@ impl Domain {
         let before = self.stopped(tid)?.regs()?;
         // A general protection fault: the kernel says neither code nor address.
         if signal == Signal::SEGV
-            && info.code() == 0x80
+            && info.code() == libc::SI_KERNEL
             && let Some((insn, len)) = self.trapped_instruction(before.ip())
             && !self.is_forbidden(tid, insn)?
         {

@@ -18,6 +18,7 @@ use std::{collections::BTreeMap, time::Instant};
 
 use bis_syscalls::{
     Handler, Plan,
+    errno::is_kernels_own,
     narrow::{Own, Thunk},
     sandbox::Table,
 };
@@ -125,9 +126,9 @@ pub struct Narrow {
 
 impl Narrow {
     /// A result in the register in which the program finds it. The kernel looks at those that ask for the
-    /// call to be made again (`calls/finish.rs` `RESTARTS`) as they are.
+    /// call to be made again (`bis_syscalls::errno`) as they are.
     pub fn result(&self, result: i64) -> u64 {
-        let is_again = (-516..=-512).contains(&result);
+        let is_again = is_kernels_own(result);
         let mask = if self.outer.is_narrow() && !is_again { u64::from(u32::MAX) } else { u64::MAX };
         result.cast_unsigned() & mask
     }
@@ -283,8 +284,7 @@ impl Traits {
 
     /// What a task has that this one makes by a clone with these flags.
     pub fn of_child(&self, flags: u64) -> Traits {
-        const CLEAR_SIGHAND: u64 = 1 << 32;
-        let clears = flags & CLEAR_SIGHAND != 0;
+        let clears = flags & linux_raw_sys::general::CLONE_CLEAR_SIGHAND != 0;
         let segv = if clears { self.segv.and_then(SegvAction::without_handler) } else { self.segv };
         Traits { segv, ..self.clone() }
     }

@@ -176,10 +176,10 @@ pub(crate) fn name_of(effect: &Effect) -> String {
 }
 
 /// madvise(2): what decides on the fate of memory in a fork, and what takes it back.
-pub(crate) const DONT_FORK: u32 = 10;
-pub(crate) const DO_FORK: u32 = 11;
-pub(crate) const WIPE_ON_FORK: u32 = 18;
-pub(crate) const KEEP_ON_FORK: u32 = 19;
+pub(crate) const DONT_FORK: u32 = libc::MADV_DONTFORK.cast_unsigned();
+pub(crate) const DO_FORK: u32 = libc::MADV_DOFORK.cast_unsigned();
+pub(crate) const WIPE_ON_FORK: u32 = libc::MADV_WIPEONFORK.cast_unsigned();
+pub(crate) const KEEP_ON_FORK: u32 = libc::MADV_KEEPONFORK.cast_unsigned();
 
 /// Is this an advice that matters when the process is copied?
 fn is_of_forks(advice: u32) -> bool {

@@ -1,4 +1,4 @@
-//! The names of error numbers. Nothing else.
+//! The names of error numbers, and the results with which the kernel asks itself to make a call again.
 
 macro_rules! errnos {
     ($($name:ident = $n:literal,)*) => {
@@ -145,6 +145,20 @@ errnos! {
     ENOIOCTLCMD = 515,
     ERESTART_RESTARTBLOCK = 516,
     ENOTSUPP = 524,
+}
+
+/// The results with which the kernel asks itself to make an interrupted call again
+/// (`include/linux/errno.h`). Only a tracer sees them.
+pub const RESTARTS: [i64; 4] = [RESTARTSYS, RESTARTNOINTR, RESTARTNOHAND, RESTART_BLOCK];
+pub const RESTARTSYS: i64 = -(ERESTARTSYS as i64);
+pub const RESTARTNOINTR: i64 = -(ERESTARTNOINTR as i64);
+pub const RESTARTNOHAND: i64 = -(ERESTARTNOHAND as i64);
+pub const RESTART_BLOCK: i64 = -(ERESTART_RESTARTBLOCK as i64);
+
+/// Is this a result that the kernel does not show to the program: one of [`RESTARTS`], or ENOIOCTLCMD, whose
+/// number is between theirs?
+pub fn is_kernels_own(result: i64) -> bool {
+    (RESTART_BLOCK..=RESTARTSYS).contains(&result)
 }
 
 /// The name of a positive error number, the kernel's own restart codes (512..=516) included.

@@ -16,7 +16,7 @@
 //! because another thread may have changed them at home in the meantime. Relocation also hides a bad address
 //! of the program from the kernel: before relocating, see that the homes of the pieces can be written.
 
-use crate::errno::EFAULT;
+use crate::errno::{EFAULT, EINTR, is_kernels_own};
 use crate::model::{Arg, Call, Kind, Row, Size};
 
 /// The memory of the task that makes the call.
@@ -185,7 +185,7 @@ impl Plan {
             let applies = match piece.when {
                 When::Success => !failed,
                 When::Always => true,
-                When::Interrupted => ret == -4 || (-516..=-512).contains(&ret),
+                When::Interrupted => ret == -i64::from(EINTR) || is_kernels_own(ret),
                 When::Above(n) => ret > i64::from(n),
             };
             if !applies {

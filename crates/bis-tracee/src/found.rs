@@ -13,6 +13,7 @@
 use std::{collections::BTreeMap, fs, io};
 
 use bis_agent::{AGENT_BASE, AGENT_LEN};
+use bis_syscalls::errno::RESTARTS;
 use bis_trace::types::{Addr, PAGE, Registers, Tid};
 
 use crate::{
@@ -29,10 +30,6 @@ use crate::{
     task::{self, Resume, Running, Status, Stopped, Undisturbed},
     vdso,
 };
-
-/// What a call's result says that is made again (`include/linux/errno.h`): ERESTARTSYS, ERESTARTNOINTR,
-/// ERESTARTNOHAND, ERESTART_RESTARTBLOCK.
-const AGAIN: [i64; 4] = [-512, -513, -514, -516];
 
 /// More instructions than any function of a vdso executes, but for one that waits for the kernel's clock to
 /// be set.
@@ -373,7 +370,7 @@ fn make_again(stopped: &mut Stopped) -> Result<(), TraceeError> {
 fn set_out_again(stopped: &mut Stopped) -> Result<(), TraceeError> {
     let regs = stopped.regs()?;
     let mut now = Registers { orig_rax: u64::MAX, ..regs };
-    if regs.orig_rax.cast_signed() >= 0 && AGAIN.contains(&regs.result()) {
+    if regs.orig_rax.cast_signed() >= 0 && RESTARTS.contains(&regs.result()) {
         now = Registers { rip: regs.rip - SYSCALL_LEN, rax: regs.orig_rax, ..now };
     }
     stopped.set_regs(&now)

@@ -22,6 +22,7 @@ use bis_agent::{
     ARGUMENT_AT, ROW_SYSCALL, ROW_SYSCALL_END, SERIES, SERIES_LIST, SERIES_OUT, UNTRACED_SYSCALL,
     UNTRACED_SYSCALL_END,
 };
+use bis_syscalls::errno::RESTARTS;
 use bis_trace::types::{Addr, Registers, Signal, Tid};
 
 use crate::{
@@ -65,9 +66,9 @@ const SERIES_MAX: usize = (ARGUMENT_AT - SERIES_LIST) as usize / SERIES_ENTRY;
 const BLOCKED: u64 = !(1 << 3 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 10);
 
 /// Is this what a call returns that a signal has interrupted? The kernel makes it again, by going back to its
-/// instruction (ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK).
+/// instruction.
 fn is_made_again(result: i64) -> bool {
-    matches!(result, -514..=-512 | -516)
+    RESTARTS.contains(&result)
 }
 
 /// How calls are made.

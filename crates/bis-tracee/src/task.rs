@@ -92,7 +92,7 @@ pub fn see_trapped_calls() {
 /// Is the signal SIGSYS, at which the task stands, the trap of such a call? Its registers are made those of
 /// the call's entry (the kernel has put the number back where the result comes to be).
 fn is_trapped_call(tid: Tid) -> bool {
-    const SYS_SECCOMP: i32 = 1;
+    const SYS_SECCOMP: i32 = linux_raw_sys::general::SYS_SECCOMP.cast_signed();
     if !SEES_TRAPPED.load(Ordering::Relaxed) {
         return false;
     }

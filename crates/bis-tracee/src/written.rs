@@ -22,8 +22,9 @@ use std::{
 use bis_trace::types::{Addr, Fd, PAGE, PAGE_LEN, Tid};
 use linux_raw_sys::{
     general::{
-        PAGE_IS_WRITTEN, PM_SCAN_CHECK_WPASYNC, PM_SCAN_WP_MATCHING, UFFD_FEATURE_WP_ASYNC,
-        UFFD_USER_MODE_ONLY, page_region, pm_scan_arg, uffdio_api, uffdio_range, uffdio_register,
+        PAGE_IS_WRITTEN, PM_SCAN_CHECK_WPASYNC, PM_SCAN_WP_MATCHING, UFFD_API, UFFD_FEATURE_WP_ASYNC,
+        UFFD_USER_MODE_ONLY, UFFDIO_REGISTER_MODE_WP, page_region, pm_scan_arg, uffdio_api, uffdio_range,
+        uffdio_register,
     },
     ioctl::{UFFDIO_API, UFFDIO_REGISTER},
 };
@@ -38,10 +39,6 @@ use crate::{
 
 /// `_IOWR('f', 16, struct pm_scan_arg)`.
 const PAGEMAP_SCAN: u32 = 3 << 30 | (size_of::<pm_scan_arg>() as u32) << 16 | 0x66 << 8 | 16;
-
-/// `UFFD_API` and `UFFDIO_REGISTER_MODE_WP` (include/uapi/linux/userfaultfd.h).
-const API: u64 = 0xaa;
-const MODE_WP: u64 = 2;
 
 /// Runs of pages that are told in one go.
 const BATCH: usize = 256;
@@ -105,12 +102,12 @@ impl Writes {
     }
 
     fn by_faults(faults: File, pid: Tid, ranges: &[(Addr, Addr)]) -> io::Result<Writes> {
-        let mut api = uffdio_api { api: API, features: UFFD_FEATURE_WP_ASYNC.into(), ioctls: 0 };
+        let mut api = uffdio_api { api: UFFD_API.into(), features: UFFD_FEATURE_WP_ASYNC.into(), ioctls: 0 };
         ask(&faults, UFFDIO_API, &mut api)?;
         let pages = File::open(proc::path(pid, "pagemap"))?;
         let register = |&(start, end): &(Addr, Addr)| {
             let range = uffdio_range { start: start.0, len: end - start };
-            let mut register = uffdio_register { range, mode: MODE_WP, ioctls: 0 };
+            let mut register = uffdio_register { range, mode: UFFDIO_REGISTER_MODE_WP.into(), ioctls: 0 };
             ask(&faults, UFFDIO_REGISTER, &mut register).is_ok()
         };
         let asked = ranges.len();

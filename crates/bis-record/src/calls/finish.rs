@@ -1,6 +1,6 @@
 //! The end of a call: its event, and what is done after it.
 
-use bis_syscalls::{Call, Handler};
+use bis_syscalls::{Call, Handler, errno::RESTARTS};
 use bis_trace::{
     event::{EventKind, Outcome, SignalPoint},
     types::{EventSeq, Registers, Tid},
@@ -17,10 +17,6 @@ use crate::{
     events::Recorder,
     task::{InCall, Task},
 };
-
-/// The results with which the kernel asks itself to make an interrupted call again
-/// (`include/linux/errno.h`): ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK.
-pub const RESTARTS: [i64; 4] = [-512, -513, -514, -516];
 
 /// The result of a call that a signal has interrupted, and that the program may make again.
 pub const EINTR: i64 = -(libc::EINTR as i64);

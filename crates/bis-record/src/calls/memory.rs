@@ -561,7 +561,7 @@ impl Process {
     }
 
     pub(super) fn enter_shmat(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
-        const SHM_REMAP: u64 = 0o40000;
+        const SHM_REMAP: u64 = libc::SHM_REMAP as u64;
         let [_, addr, flags, ..] = call.args;
         let addr = Addr(addr);
         if flags & SHM_REMAP != 0 && self.ours().iter().any(|range| range.contains(&addr)) {

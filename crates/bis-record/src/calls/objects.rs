@@ -148,8 +148,8 @@ impl Domain {
 
     /// A file that is mapped shared has a new length, and perhaps holes or other content.
     pub(super) fn leave_fallocate(&mut self, it: &mut Exit<'_>) -> Result<()> {
-        /// The fallocate modes that leave all content where it is: 0, KEEP_SIZE, UNSHARE_RANGE.
-        const HARMLESS: u64 = 0x41;
+        /// The fallocate modes that leave all content where it is, as 0 does.
+        const HARMLESS: u64 = (libc::FALLOC_FL_KEEP_SIZE | libc::FALLOC_FL_UNSHARE_RANGE) as u64;
         let Some(Resized { path, object, len }) = self.leave_truncate(it)? else { return Ok(()) };
         let [_, mode, ..] = it.args();
         if mode & !HARMLESS == 0 {

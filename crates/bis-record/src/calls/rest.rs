@@ -3,7 +3,7 @@
 //! with what it has moved by then. So does it where only we have asked the task to stop. The task then makes
 //! the call again for the rest, and the program sees one call that has moved all.
 
-use bis_syscalls::Call;
+use bis_syscalls::{Call, errno::RESTARTS};
 use bis_trace::types::{Addr, Fd, Registers, Tid};
 use bis_tracee::{Memory, proc, sys};
 use rustix::{
@@ -13,7 +13,7 @@ use rustix::{
 
 use super::{
     args::{message_flags, message_pieces, pieces},
-    finish::{EINTR, RESTARTS},
+    finish::EINTR,
 };
 use crate::{crew::Crew, error::Result, process::Process};
 

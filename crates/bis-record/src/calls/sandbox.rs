@@ -104,8 +104,7 @@ fn failed(errno: i32) -> Entry {
 
 /// What the kernel says of a call that a filter has caught.
 fn siginfo((table, nr): (Table, u64), ip: u64, data: i32) -> SigInfo {
-    /// SYS_SECCOMP
-    const CODE: i32 = 1;
+    const CODE: i32 = linux_raw_sys::general::SYS_SECCOMP.cast_signed();
     let mut info = [0; 128];
     let mut put = |at: usize, bytes: &[u8]| info[at..at + bytes.len()].copy_from_slice(bytes);
     put(0, &i32::from(SIGSYS.0).to_le_bytes());
@@ -183,7 +182,7 @@ impl Domain {
         /// In the agent's page, behind its text: `struct sock_fprog`, and the one instruction.
         const AT: u64 = AGENT_BASE + AGENT_LEN - 32;
         const _: () = assert!(AGENT_BASE + TEXT.len() as u64 <= AT);
-        const RETURN: u16 = 6;
+        const RETURN: u16 = libc::BPF_RET as u16;
         let before = state.before();
         self.recorder().stand_in(tid, state)?;
         let answer = Insn { code: RETURN, jt: 0, jf: 0, k: if process { 1 << 31 } else { 0 } };

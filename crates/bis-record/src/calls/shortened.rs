@@ -21,7 +21,7 @@ use crate::{
 /// written in one piece for certain; a write that may not wait. A write that may wait moves everything.
 fn least(chaos: &Chaos, tid: Tid, call: &Call) -> Option<u64> {
     /// A write of no more than this to a pipe is not divided (pipe(7)).
-    const PIPE_BUF: u64 = 4096;
+    const PIPE_BUF: u64 = libc::PIPE_BUF as u64;
     let socket_call = call.nr == SHORTENED[2] || call.nr == SHORTENED[3];
     let reads = call.nr == SHORTENED[0] || call.nr == SHORTENED[2];
     // Peeking, waiting for all of it, ends of records and out-of-band bytes depend on the length.

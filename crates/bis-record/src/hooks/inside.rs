@@ -7,6 +7,7 @@
 //!   but the program's own state in sight, and the signal is delivered.
 
 use bis_agent::hooks::{self, state};
+use bis_syscalls::errno::RESTARTS;
 use bis_trace::{
     event::{EventKind, Outcome, SignalPoint},
     types::{Fd, Registers, Tid},
@@ -20,8 +21,12 @@ use crate::{
     process::Process,
 };
 
-/// The results with which the kernel says that a signal has interrupted a call: EINTR and ERESTART*.
-const INTERRUPTED: [i64; 5] = [-4, -512, -513, -514, -516];
+const EINTR: i64 = -(libc::EINTR as i64);
+
+/// Is this a result with which the kernel says that a signal has interrupted a call?
+fn is_interrupted(result: i64) -> bool {
+    result == EINTR || RESTARTS.contains(&result)
+}
 
 impl Domain {
     /// A signal for a handler finds the task in a hook. True: it was that, and the signal is kept.
@@ -149,7 +154,7 @@ impl Process {
     /// it was that.
     pub fn ignored_in_hook(&mut self, tid: Tid) -> Result<bool> {
         let Some(regs) = self.in_hook(tid)? else { return Ok(false) };
-        let is_ended = regs.rip == hooks::SYSCALL_END && regs.result() == INTERRUPTED[0];
+        let is_ended = regs.rip == hooks::SYSCALL_END && regs.result() == EINTR;
         if !is_ended || !self.call_off(tid, &regs)? {
             return Ok(false);
         }
@@ -181,7 +186,7 @@ impl Process {
         if hooks.area.get(state::PHASE) != 1 {
             return Ok(false);
         }
-        let interrupted = regs.rip == hooks::SYSCALL_END && INTERRUPTED.contains(&regs.result());
+        let interrupted = regs.rip == hooks::SYSCALL_END && is_interrupted(regs.result());
         if regs.rip == hooks::SYSCALL || interrupted {
             let bailed = Registers { rip: hooks::BAILED, orig_rax: u64::MAX, ..*regs };
             self.stopped(tid)?.set_regs(&bailed)?;

@@ -20,8 +20,8 @@ use crate::{
     task::Task,
 };
 
-const GETPPID: usize = 110;
-const GETCPU: usize = 309;
+const GETPPID: usize = libc::SYS_getppid as usize;
+const GETCPU: usize = libc::SYS_getcpu as usize;
 
 impl Domain {
     /// Has the hook that has left this call found that it would wait?

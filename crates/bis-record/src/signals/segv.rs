@@ -11,7 +11,7 @@ impl SegvAction {
 
     /// None: it is the default; or it becomes that by itself when the handler is called (SA_RESETHAND).
     pub fn of(bytes: [u8; SegvAction::LEN]) -> Option<SegvAction> {
-        const ONCE: u64 = 0x8000_0000;
+        const ONCE: u64 = linux_raw_sys::general::SA_RESETHAND as u64;
         let action = SegvAction(bytes);
         (action.word(0) != 0 && action.word(1) & ONCE == 0).then_some(action)
     }
@@ -26,7 +26,7 @@ impl SegvAction {
 
     /// What /proc says of it.
     pub fn disposition(&self) -> Disposition {
-        const IGNORE: u64 = 1;
+        const IGNORE: u64 = libc::SIG_IGN as u64;
         if self.word(0) == IGNORE { Disposition::Ignore } else { Disposition::Handler }
     }
 

@@ -1,6 +1,7 @@
 //! What a supervisor does by hand to a stopped task: sets it back to before its call, makes a call in its
 //! name, writes to memory in the kernel's name; and the lock of standard output, which its call needs.
 
+use bis_syscalls::errno::{RESTARTNOHAND, RESTARTSYS};
 use bis_trace::{
     event::{MemWrite, Outcome},
     types::{Addr, Registers, StandardStream, Tid},
@@ -13,10 +14,6 @@ use crate::{
     error::Result,
     task::InCall,
 };
-
-/// What a `pause` is interrupted with, and what waits and writes are.
-const RESTARTNOHAND: i64 = -514;
-const RESTARTSYS: i64 = -512;
 
 impl Domain {
     /// Sets the task back to before its `syscall` instruction.

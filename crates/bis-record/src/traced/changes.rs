@@ -1,5 +1,6 @@
 //! What a tracer has changed in a tracee, as the tracee's own stream says it.
 
+use bis_syscalls::errno::{RESTART_BLOCK, RESTARTS};
 use bis_trace::{
     event::{Effect, EventKind, MemWrite, Outcome, SignalEvent, SignalPoint},
     types::{Registers, Signal, Tid},
@@ -19,10 +20,6 @@ use crate::{
     process::Process,
     task::{Elsewhere, InCall},
 };
-
-/// With these results, the kernel makes an interrupted call again when the task leaves its stop.
-const RESTARTS: [i64; 3] = [-512, -513, -514];
-const RESTART_BLOCK: i64 = -516;
 
 impl Domain {
     /// A tracee goes on: what its tracer has changed is done, and written.
@@ -52,7 +49,7 @@ impl Domain {
         let before = self.stopped(tid)?.regs()?;
         let mut next = self.changed(&before, stop);
         let in_signal = matches!(held, Held::Report(_) | Held::Fault(_));
-        let is_again = RESTARTS.contains(&next.result()) || next.result() == RESTART_BLOCK;
+        let is_again = RESTARTS.contains(&next.result());
         if in_signal && is_again && next.orig_rax.cast_signed() >= 0 {
             // The kernel would do this.
             let again = if next.is_narrow() { 0 } else { libc::SYS_restart_syscall.cast_unsigned() };

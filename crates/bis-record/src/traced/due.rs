@@ -10,10 +10,9 @@ use super::{
 };
 use crate::{calls::args::CLONE_VFORK, crew::Crew, domain::Domain, error::Result, task::InCall};
 
-pub const EVENT_VFORK_DONE: i32 = 5;
 const CLONE_UNTRACED: u64 = libc::CLONE_UNTRACED as u64;
 const CLONE_PTRACE: u64 = libc::CLONE_PTRACE as u64;
-const CLONE_SIGNAL: u64 = 0xff;
+const CLONE_SIGNAL: u64 = libc::CSIGNAL as u64;
 
 impl Domain {
     /// A task stands where its event has left it. If its tracer is to hear of something, the task holds:
@@ -69,7 +68,7 @@ impl Crew {
         self.session.traced.with_live(tid, |it| {
             if is_vfork && it.wants(libc::PTRACE_O_TRACEVFORKDONE) {
                 let child = call.made.map_or(0, |made| u64::from(made.0.cast_unsigned()));
-                it.due.push_back(Due::Within(EVENT_VFORK_DONE, call.own_nr(), child));
+                it.due.push_back(Due::Within(libc::PTRACE_EVENT_VFORK_DONE, call.own_nr(), child));
             }
             // What it is told of in the call may change how it is to go on.
             if !it.is_exit_told {

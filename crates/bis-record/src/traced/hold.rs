@@ -1,7 +1,11 @@
 //! A tracee holds: it stays where it is until its tracer lets it go on. Others may go on meanwhile, and its
 //! memory may be changed, so an event says where it is.
 
-use bis_syscalls::{Call, may_block};
+use bis_syscalls::{
+    Call,
+    errno::{RESTART_BLOCK, RESTARTSYS},
+    may_block,
+};
 use bis_trace::{
     event::{EventKind, Outcome},
     types::{NARROW_TABLE, Registers, Signal, Tid},
@@ -16,13 +20,10 @@ use crate::{
     calls::as_wide, domain::Domain, error::Result, events::Recorder, process::Process, task::InCall,
 };
 
-pub const EVENT_STOP: i32 = 128;
+pub const EVENT_STOP: i32 = libc::PTRACE_EVENT_STOP;
 pub(super) const SYSGOOD: i32 = 0x80;
 /// si_code of a trap behind one instruction.
 pub(super) const TRAP_TRACE: i32 = libc::TRAP_TRACE;
-/// Results of calls that the kernel makes again: ERESTARTSYS, ERESTART_RESTARTBLOCK.
-pub(super) const RESTARTS_CALL: i64 = -512;
-const RESTARTS_BLOCK: i64 = -516;
 
 /// The wait status of a stop.
 pub(super) fn status_of(signal: i32, event: i32) -> i32 {
@@ -161,20 +162,20 @@ impl Process {
     /// The registers of a task that its tracer has asked to stop, and that is in a call or about to make one
     /// which may wait: as the kernel shows a call that it makes again afterwards.
     fn as_interrupted(&mut self, tid: Tid, kind: Kind, regs: Registers) -> Result<Registers> {
-        const RESTART_SYSCALL: u64 = 219;
+        const RESTART_SYSCALL: u64 = libc::SYS_restart_syscall.cast_unsigned();
         let rax = |result: i64| result.cast_unsigned();
         if let Kind::Entry { nr, args, .. } = kind {
             let narrow = regs.is_narrow().then(|| as_wide(&self.translated(tid, &regs)));
             let call = narrow.unwrap_or(Call { nr, args });
             let waits = may_block(&call);
-            return Ok(if waits { Registers { rax: rax(RESTARTS_CALL), ..regs } } else { regs });
+            return Ok(if waits { Registers { rax: rax(RESTARTSYS), ..regs } } else { regs });
         }
         let Some(nr) = self.task(tid)?.call.as_ref().map(InCall::own_nr) else { return Ok(regs) };
         if regs.orig_rax != u64::MAX {
             return Ok(regs);
         }
         // The kernel has set it back to in front of the call.
-        let result = if regs.rax == RESTART_SYSCALL { RESTARTS_BLOCK } else { RESTARTS_CALL };
+        let result = if regs.rax == RESTART_SYSCALL { RESTART_BLOCK } else { RESTARTSYS };
         Ok(Registers { rip: regs.rip + 2, rax: rax(result), orig_rax: nr, ..regs })
     }
 }

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use bis_syscalls::narrow;
+use bis_syscalls::{errno::is_kernels_own, narrow};
 use bis_trace::types::{REGISTER_COUNT, Registers};
 
 /// Of the extended state, what FXSAVE knows.
@@ -129,9 +129,7 @@ impl Layout {
         if given.contains(&(NARROW_ORIG_RAX * NARROW_WORD)) {
             regs.orig_rax = signed(regs.orig_rax);
         }
-        if given.contains(&(NARROW_RAX * NARROW_WORD))
-            && (-516..=-512).contains(&signed(regs.rax).cast_signed())
-        {
+        if given.contains(&(NARROW_RAX * NARROW_WORD)) && is_kernels_own(signed(regs.rax).cast_signed()) {
             regs.rax = signed(regs.rax);
         }
         Some(())

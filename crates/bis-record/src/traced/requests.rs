@@ -11,7 +11,6 @@ use super::{
     books::{DebugState, Kind, Mode, STATUS_RESERVED, State, Stop, Tracee},
     hold::{EVENT_STOP, siginfo_of_stop},
     layouts::{FXSAVE_LEN, Layout, SIGINFO_LEN, segment_base, segment_told},
-    told::EVENT_SECCOMP,
 };
 use crate::{
     calls::Entry,
@@ -36,23 +35,31 @@ const DESCRIPTOR_LEN: usize = 16;
 const PTRACE_OLDSETOPTIONS: u32 = linux_raw_sys::ptrace::PTRACE_OLDSETOPTIONS;
 
 /// PTRACE_O_* that are served.
-const OPTIONS: u64 = 0xff | 0x10_0000;
+const OPTIONS: u64 = (libc::PTRACE_O_TRACESYSGOOD
+    | libc::PTRACE_O_TRACEFORK
+    | libc::PTRACE_O_TRACEVFORK
+    | libc::PTRACE_O_TRACECLONE
+    | libc::PTRACE_O_TRACEEXEC
+    | libc::PTRACE_O_TRACEVFORKDONE
+    | libc::PTRACE_O_TRACEEXIT
+    | libc::PTRACE_O_TRACESECCOMP
+    | libc::PTRACE_O_EXITKILL) as u64;
 
-/// PTRACE_O_SUSPEND_SECCOMP, which the kernel has for those that may administer it.
-const SUSPEND_SECCOMP: u64 = 0x20_0000;
+/// The kernel has it for those that may administer it.
+const SUSPEND_SECCOMP: u64 = libc::PTRACE_O_SUSPEND_SECCOMP as u64;
 
 /// `arch_prctl` on a tracee, with its arguments the other way round; by it gdbserver finds a thread's memory.
 const PTRACE_ARCH_PRCTL: u32 = linux_raw_sys::ptrace::PTRACE_ARCH_PRCTL;
 const ARCH_SET_GS: u64 = 0x1001;
-const ARCH_SET_FS: u64 = 0x1002;
+const ARCH_SET_FS: u64 = linux_raw_sys::general::ARCH_SET_FS as u64;
 const ARCH_GET_FS: u64 = 0x1003;
 const ARCH_GET_GS: u64 = 0x1004;
 /// A descriptor of thread-local storage of a tracee: 32-bit programs have theirs there, and debuggers look.
-const PTRACE_GET_THREAD_AREA: u32 = 25;
-const PTRACE_SET_THREAD_AREA: u32 = 26;
+const PTRACE_GET_THREAD_AREA: u32 = linux_raw_sys::ptrace::PTRACE_GET_THREAD_AREA;
+const PTRACE_SET_THREAD_AREA: u32 = linux_raw_sys::ptrace::PTRACE_SET_THREAD_AREA;
 /// What FXSAVE knows, which 32-bit tracers ask for by a request of its own.
-const PTRACE_GETFPXREGS: u32 = 18;
-const PTRACE_SETFPXREGS: u32 = 19;
+const PTRACE_GETFPXREGS: u32 = linux_raw_sys::ptrace::PTRACE_GETFPXREGS;
+const PTRACE_SETFPXREGS: u32 = linux_raw_sys::ptrace::PTRACE_SETFPXREGS;
 /// Where the bases of its segments are among the registers of `struct user`.
 const FS_BASE_AT: usize = 21 * WORD;
 const GS_BASE_AT: usize = 22 * WORD;
@@ -72,7 +79,7 @@ fn siginfo(target: Tid, stop: &Stop) -> [u8; SIGINFO_LEN] {
 
 /// What PTRACE_GET_SYSCALL_INFO says of a stop.
 fn call_info(stop: &Stop) -> Vec<u8> {
-    let is_filtered = stop.status >> 16 == EVENT_SECCOMP;
+    let is_filtered = stop.status >> 16 == libc::PTRACE_EVENT_SECCOMP;
     let op: u8 = match stop.kind {
         Kind::Entry { .. } if is_filtered => 3,
         // Its tracer has asked it to stop there.

@@ -17,9 +17,6 @@ use super::{
 };
 use crate::{calls::is_vsyscall, crew::Crew, domain::Domain, error::Result, events::Recorder, task::InCall};
 
-pub const EVENT_SECCOMP: i32 = 7;
-pub const O_TRACESECCOMP: i32 = 1 << EVENT_SECCOMP;
-
 /// What becomes of something that a tracer is to hear of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Told {
@@ -100,7 +97,7 @@ impl Domain {
         let regs = self.stopped(tid)?.regs()?;
         let here = Some((regs.rip, regs.rsp));
         let asked = self.session.traced.with_live(tid, |it| {
-            if !it.wants(O_TRACESECCOMP) {
+            if !it.wants(libc::PTRACE_O_TRACESECCOMP) {
                 return Asked::Nobody;
             }
             // The task may come here more than once before its call is made: memory is mapped for that.
@@ -114,7 +111,7 @@ impl Domain {
         if asked == Asked::Holds {
             let (nr, args) = made(&regs);
             let kind = Kind::Entry { nr, args, is_emulated: false };
-            let status = status_of(libc::SIGTRAP, EVENT_SECCOMP);
+            let status = status_of(libc::SIGTRAP, libc::PTRACE_EVENT_SECCOMP);
             self.hold(tid, Held::Report(Status::Seccomp), kind, status, data.into())?;
         }
         Ok(asked)

@@ -5,11 +5,10 @@
 //! waits in the kernel, it is interrupted when there is something to tell, and asks again. Where the kernel
 //! has nobody to wait for, and the books have, it waits in a `pause` in place of its own call.
 
-use bis_syscalls::Call;
+use bis_syscalls::{Call, errno::RESTARTSYS};
 use bis_trace::types::{Addr, Registers, Tid};
 use bis_tracee::proc;
 
-use super::hold::RESTARTS_CALL;
 use crate::{
     calls::{Entry, Exit},
     crew::Crew,
@@ -41,7 +40,7 @@ impl Process {
         let call = self.call(tid)?;
         call.pauses = true;
         // A signal may come before the call is made again. It finds a wait that it has interrupted.
-        call.set_back = Some(Registers { rax: RESTARTS_CALL.cast_unsigned(), ..*regs });
+        call.set_back = Some(Registers { rax: RESTARTSYS.cast_unsigned(), ..*regs });
         self.task(tid)?.standing.go_on();
         Ok(true)
     }

@@ -16,7 +16,7 @@ const OUTPUT_MAX: u64 = 1 << 20;
 const PIECES_MAX: u64 = 1024;
 
 /// futex(2): what is asked, without the flags.
-const FUTEX_COMMAND: u64 = 0x7f;
+const FUTEX_COMMAND: u64 = libc::FUTEX_CMD_MASK.cast_unsigned() as u64;
 const FUTEX_WAIT: u64 = libc::FUTEX_WAIT as u64;
 const FUTEX_WAKE: u64 = libc::FUTEX_WAKE as u64;
 const FUTEX_REQUEUE: u64 = libc::FUTEX_REQUEUE as u64;
@@ -171,8 +171,8 @@ impl Kernel {
 
     /// rt_sigprocmask: no signal is delivered in a diversion, so all that matters is what it says.
     fn mask(&mut self, replica: &Replica<'_>, tid: Tid, [how, set, old, ..]: [u64; 6]) -> Answer {
-        const BLOCK: u64 = 0;
-        const UNBLOCK: u64 = 1;
+        const BLOCK: u64 = libc::SIG_BLOCK as u64;
+        const UNBLOCK: u64 = libc::SIG_UNBLOCK as u64;
         let mask = self.masks.entry(tid).or_default();
         let before = *mask;
         if set != 0 {

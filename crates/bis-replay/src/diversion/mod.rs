@@ -23,7 +23,7 @@ use crate::{
 use kernel::{Answer, Kernel};
 
 /// si_code of a fault that has no address: the instruction is not allowed.
-const GENERAL_PROTECTION: i32 = 0x80;
+const GENERAL_PROTECTION: i32 = libc::SI_KERNEL;
 
 /// See the module's text. Its process ends when it is dropped.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use super::Own;
 use super::ROOM_LEN;
 use super::layout::{Fields, signed, size};
-use crate::errno::{EFAULT, EINTR, ENOMEM};
+use crate::errno::{EFAULT, EINTR, ENOMEM, is_kernels_own};
 use crate::model::Call;
 use crate::plan::Memory;
 
@@ -53,7 +53,7 @@ impl When {
 }
 
 fn is_restart(result: i64) -> bool {
-    (-516..=-512).contains(&result)
+    is_kernels_own(result)
 }
 
 /// The 32-bit bytes of a structure, made from the 64-bit ones; or the errno that the call then has.
