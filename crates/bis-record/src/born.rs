@@ -80,7 +80,7 @@ impl Domain {
             stopped.set_regs(&regs)?;
         }
         for addr in args.told_maker() {
-            let write = copy_out(&self.memory, Addr(addr), 4);
+            let write = copy_out(&self.memory, addr, 4);
             self.call(tid)?.writes.extend(write);
         }
         match plan.child {
@@ -133,15 +133,15 @@ impl Domain {
         self.checkpoints.note_copy();
         let mut writes = Vec::new();
         if let Some(addr) = args.told_child() {
-            let data = Memory::open(child)?.read_vec(Addr(addr), 4)?;
-            let write = MemWrite { addr: Addr(addr), data };
+            let data = Memory::open(child)?.read_vec(addr, 4)?;
+            let write = MemWrite { addr, data };
             // In memory that both share, it is written before the call has returned, as others see it.
             let is_shared = self.space.shared().at(write.addr).is_some();
             if is_shared { self.call(tid)?.writes.push(write) } else { writes.push(write) }
         }
         let domain = self.session.new_domain_id();
         self.tell_of_birth(tid, child, domain, args)?;
-        let (traits, clear_tid) = (self.task(tid)?.traits.of_child(args.flags), Addr(args.cleared_word()));
+        let (traits, clear_tid) = (self.task(tid)?.traits.of_child(args.flags), args.cleared_word());
         let call = self.call(tid)?;
         call.effects.push(Effect::Fork { domain, tid: child });
         call.child = Some(ForkChild { stopped, domain, writes, clear_tid, traits });
@@ -166,7 +166,7 @@ impl Domain {
             self.session.process_begins(pid);
         }
         if let Some(addr) = args.told_child() {
-            let write = copy_out(&self.memory, Addr(addr), 4);
+            let write = copy_out(&self.memory, addr, 4);
             self.call(tid)?.writes.extend(write);
         }
         let segment = self.segment_of_child(tid, child)?;
@@ -177,7 +177,7 @@ impl Domain {
             self.set_fds_differ(true);
         }
         let task = Task {
-            clear_tid: Addr(args.cleared_word()),
+            clear_tid: args.cleared_word(),
             traits,
             own_fds,
             own_name: self.session.own_name(child),

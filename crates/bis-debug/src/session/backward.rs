@@ -23,7 +23,7 @@ use std::{
 use bis_replay::{Limit, Stop};
 use bis_trace::{
     event::{DomainEntry, Meta},
-    types::{Addr, Tid},
+    types::Tid,
 };
 
 pub(super) use self::hit::{Found, Hit, Hits, Patience};
@@ -116,11 +116,11 @@ impl<'t> Session<'t> {
         }
         let places = self.places(&self.live.replica);
         let Some((index, tid, addr)) = self.last_arrival_in_window(&places) else { return Ok(None) };
-        if !self.points.is_plain(Addr(addr)) {
+        if !self.points.is_plain(addr) {
             return Ok(None);
         }
         self.position = self.go_in_window(index)?;
-        Ok(self.breakpoint_hit(&self.live, tid, Addr(addr)))
+        Ok(self.breakpoint_hit(&self.live, tid, addr))
     }
 
     /// What comes before the last hit, where the last search knows it and the user stands at that hit, or the

@@ -27,9 +27,9 @@ const STOPS_MAX: u64 = 200;
 #[derive(Clone, Copy, Debug)]
 struct Call {
     /// Where it returns to.
-    to: u64,
+    to: Addr,
     /// The stack pointer when it began.
-    rsp: u64,
+    rsp: Addr,
     /// How many steps were done then.
     since: u64,
 }
@@ -83,17 +83,17 @@ impl Calls {
             self.tid = Some(now.tid);
             self.calls.clear();
         }
-        let (from, rsp) = (before.registers.rip, now.registers.rsp);
+        let (from, rsp) = (before.registers.ip(), now.registers.sp());
         self.calls.retain(|call| call.rsp >= rsp);
         let behind = from + 1..=from.saturating_add(INSTRUCTION_MAX);
         if before.tid != now.tid
-            || before.registers.rsp.checked_sub(8) != Some(rsp)
-            || behind.contains(&now.registers.rip)
+            || before.registers.rsp.checked_sub(8) != Some(rsp.0)
+            || behind.contains(&now.registers.ip())
         {
             return;
         }
-        let word = live.replica.read_program(Addr(rsp), 8);
-        let to = word.try_into().map(u64::from_le_bytes);
+        let word = live.replica.read_program(rsp, 8);
+        let to = word.try_into().map(|word| Addr(u64::from_le_bytes(word)));
         if let Some(to) = to.ok().filter(|to| behind.contains(to)) {
             self.calls.push(Call { to, rsp, since: self.steps });
         }
@@ -140,12 +140,12 @@ impl<'t> Session<'t> {
         let Some(copy) = live.replica.checkpoint(&mut live.company)? else { return Ok(Over::None) };
         let mut rung = Rung { copy, done: goal.done, image: live.image };
         let counts = live.counts();
-        live.have_points(end, Some(Addr(call.to)))?;
+        live.have_points(end, Some(call.to))?;
         let mut stops = 0;
         let has_returned = loop {
             let Some(stop) = self.toward(live, goal, &[], &Limit::default())? else { break false };
-            if matches!(stop, Stop::Point(at, addr) if at == tid && addr == Addr(call.to))
-                && live.replica.registers(tid).is_ok_and(|registers| registers.rsp > call.rsp)
+            if matches!(stop, Stop::Point(at, addr) if at == tid && addr == call.to)
+                && live.replica.registers(tid).is_ok_and(|registers| registers.sp() > call.rsp)
             {
                 break true;
             }

@@ -62,7 +62,7 @@ impl<'t> Session<'t> {
                 let is_last = found + 1 == steps.len() && step.event == end.event;
                 if is_last && step.name == Name::Arrival && step.part == Part::All && end == self.position {
                     let registers = self.live.replica.registers(tid).ok();
-                    registers.into_iter().for_each(|it| self.known.learn(it.ip(), Addr(step.rip)));
+                    registers.into_iter().for_each(|it| self.known.learn(it.ip(), step.rip));
                 }
                 return self.go_in_window(found).map(Some);
             }
@@ -113,7 +113,7 @@ impl<'t> Session<'t> {
 
     /// The last arrival at one of these addresses in front of the user's place that the window knows, if it
     /// is in the same interval: with its task.
-    pub(super) fn last_arrival_in_window(&self, places: &BTreeSet<Addr>) -> Option<(usize, Tid, u64)> {
+    pub(super) fn last_arrival_in_window(&self, places: &BTreeSet<Addr>) -> Option<(usize, Tid, Addr)> {
         let window = self.window.as_ref()?;
         let here = match self.index_in_window(&self.position) {
             None if window.end == self.position => window.steps.len(),
@@ -125,7 +125,7 @@ impl<'t> Session<'t> {
             if step.event != event || !matches!(step.name, Name::Arrival | Name::None) {
                 return None;
             }
-            if places.contains(&Addr(step.rip)) {
+            if places.contains(&step.rip) {
                 return (step.name == Name::Arrival).then_some((index, step.tid, step.rip));
             }
         }
@@ -142,7 +142,7 @@ impl<'t> Session<'t> {
             return false;
         };
         let Some(here) = self.index_in_window(&self.position) else { return false };
-        let is_between = |step: &Step| step.event == position.event && !places.contains(&Addr(step.rip));
+        let is_between = |step: &Step| step.event == position.event && !places.contains(&step.rip);
         window.steps.get(here..).is_some_and(|steps| steps.iter().all(is_between))
     }
 

@@ -111,19 +111,19 @@ pub fn clone_flags(call: &Call, memory: &Memory) -> u64 {
 pub struct ExecArgs {
     /// The folder's descriptor, from which a relative name leads on.
     pub folder: Fd,
-    pub name: u64,
-    pub argv: u64,
-    pub envp: u64,
+    pub name: Addr,
+    pub argv: Addr,
+    pub envp: Addr,
 }
 
 impl ExecArgs {
     pub fn of_execve(call: &Call) -> ExecArgs {
-        let [name, argv, envp, ..] = call.args;
+        let [name, argv, envp] = std::array::from_fn(|i| Addr(call.args[i]));
         ExecArgs { folder: Fd::CURRENT_FOLDER, name, argv, envp }
     }
 
     pub fn of_execveat(call: &Call) -> ExecArgs {
-        let [_, name, argv, envp, ..] = call.args;
+        let [name, argv, envp] = std::array::from_fn(|i| Addr(call.args[i + 1]));
         ExecArgs { folder: Fd::of_arg(call.args[0]), name, argv, envp }
     }
 }

@@ -32,9 +32,9 @@ const CLONE_CHILD_SETTID: u64 = libc::CLONE_CHILD_SETTID as u64;
 pub struct CloneArgs {
     pub flags: u64,
     /// Where the process descriptor goes.
-    pidfd: u64,
-    child_tid: u64,
-    parent_tid: u64,
+    pidfd: Addr,
+    child_tid: Addr,
+    parent_tid: Addr,
 }
 
 impl CloneArgs {
@@ -49,18 +49,18 @@ impl CloneArgs {
         }
     }
 
-    /// The word that the kernel clears when the child ends, or 0.
-    pub fn cleared_word(&self) -> u64 {
-        if self.flags & CLONE_CHILD_CLEARTID != 0 { self.child_tid } else { 0 }
+    /// The word that the kernel clears when the child ends, or null.
+    pub fn cleared_word(&self) -> Addr {
+        if self.flags & CLONE_CHILD_CLEARTID != 0 { self.child_tid } else { Addr::NULL }
     }
 
     /// Where the kernel writes the child's number in the child's memory.
-    pub fn told_child(&self) -> Option<u64> {
+    pub fn told_child(&self) -> Option<Addr> {
         (self.flags & CLONE_CHILD_SETTID != 0).then_some(self.child_tid)
     }
 
     /// Where it writes to its maker's memory: the child's number, and its process descriptor.
-    pub fn told_maker(&self) -> impl Iterator<Item = u64> {
+    pub fn told_maker(&self) -> impl Iterator<Item = Addr> {
         let number = (self.flags & CLONE_PARENT_SETTID != 0).then_some(self.parent_tid);
         let descriptor = (self.flags & CLONE_PIDFD != 0).then_some(self.pidfd);
         number.into_iter().chain(descriptor)
@@ -121,6 +121,7 @@ impl Process {
 impl Crew {
     pub fn clone_args(&self, call: &InCall) -> CloneArgs {
         let [first, _, parent_tid, child_tid, ..] = call.entry.args();
+        let (parent_tid, child_tid) = (Addr(parent_tid), Addr(child_tid));
         match call.handler {
             // One argument for two purposes, which exclude each other.
             Some(Handler::Clone) => CloneArgs { flags: first, pidfd: parent_tid, child_tid, parent_tid },
@@ -128,7 +129,8 @@ impl Crew {
             Some(Handler::Clone3) => {
                 // struct clone_args: flags, pidfd, child_tid, parent_tid, ...
                 let word = |index: u64| self.memory.read_u64(Addr(first + 8 * index)).unwrap_or(0);
-                CloneArgs { flags: word(0), pidfd: word(1), child_tid: word(2), parent_tid: word(3) }
+                let addr = |index: u64| Addr(word(index));
+                CloneArgs { flags: word(0), pidfd: addr(1), child_tid: addr(2), parent_tid: addr(3) }
             }
             _ => CloneArgs::default(),
         }
@@ -152,7 +154,7 @@ mod tests {
     use super::*;
 
     fn with(flags: u64) -> CloneArgs {
-        CloneArgs { flags, pidfd: 1, child_tid: 2, parent_tid: 3 }
+        CloneArgs { flags, pidfd: Addr(1), child_tid: Addr(2), parent_tid: Addr(3) }
     }
 
     #[test]
@@ -179,9 +181,12 @@ mod tests {
     #[test]
     fn the_kernel_writes_what_it_is_asked_for() {
         let none = with(0);
-        assert_eq!((none.cleared_word(), none.told_child(), none.told_maker().count()), (0, None, 0));
+        assert_eq!(
+            (none.cleared_word(), none.told_child(), none.told_maker().count()),
+            (Addr::NULL, None, 0)
+        );
         let all = with(CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID | CLONE_PARENT_SETTID | CLONE_PIDFD);
-        assert_eq!((all.cleared_word(), all.told_child()), (2, Some(2)));
-        assert_eq!(all.told_maker().collect::<Vec<_>>(), [3, 1]);
+        assert_eq!((all.cleared_word(), all.told_child()), (Addr(2), Some(Addr(2))));
+        assert_eq!(all.told_maker().collect::<Vec<_>>(), [Addr(3), Addr(1)]);
     }
 }

@@ -242,11 +242,11 @@ impl Pages {
         Pages { tid, mappings: None }
     }
 
-    fn is_writable(&mut self, page: u64) -> bool {
+    fn is_writable(&mut self, page: Addr) -> bool {
         let mappings = self.mappings.get_or_insert_with(|| maps::read(self.tid).unwrap_or_default());
-        mappings.iter().any(|mapping| {
-            (mapping.start..mapping.end).contains(&Addr(page)) && mapping.prot & prot::WRITE != 0
-        })
+        mappings
+            .iter()
+            .any(|mapping| (mapping.start..mapping.end).contains(&page) && mapping.prot & prot::WRITE != 0)
     }
 
     /// The parts of an output, whose piece is at `home`, that the program may write.
@@ -254,9 +254,9 @@ impl Pages {
         let mut parts: Vec<Output> = Vec::new();
         let (mut at, end) = (output.offset, output.offset.saturating_add(output.len));
         while at < end {
-            let addr = home.saturating_add(at).0;
-            let next = end.min(at.saturating_add(PAGE - addr % PAGE));
-            if self.is_writable(addr - addr % PAGE) {
+            let addr = home.saturating_add(at);
+            let next = end.min(at.saturating_add(PAGE - addr.0 % PAGE));
+            if self.is_writable(addr.page_floor()) {
                 match parts.last_mut().filter(|part| part.offset + part.len == at) {
                     Some(part) => part.len += next - at,
                     None => parts.push(Output { piece: output.piece, offset: at, len: next - at }),
@@ -294,5 +294,5 @@ impl Crew {
 fn torn(memory: &Memory, tid: Tid, call: &InCall, result: i64) -> Vec<Output> {
     let mut pages = Pages::of(tid);
     let reader = Reader(memory);
-    call.plan.torn(result, &|piece| call.place(piece).0, &reader, &mut |page| pages.is_writable(page))
+    call.plan.torn(result, &|piece| call.place(piece).0, &reader, &mut |page| pages.is_writable(Addr(page)))
 }

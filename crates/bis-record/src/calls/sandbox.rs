@@ -103,14 +103,14 @@ fn failed(errno: i32) -> Entry {
 }
 
 /// What the kernel says of a call that a filter has caught.
-fn siginfo((table, nr): (Table, u64), ip: u64, data: i32) -> SigInfo {
+fn siginfo((table, nr): (Table, u64), ip: Addr, data: i32) -> SigInfo {
     const CODE: i32 = linux_raw_sys::general::SYS_SECCOMP.cast_signed();
     let mut info = [0; 128];
     let mut put = |at: usize, bytes: &[u8]| info[at..at + bytes.len()].copy_from_slice(bytes);
     put(0, &i32::from(SIGSYS.0).to_le_bytes());
     put(4, &data.to_le_bytes());
     put(8, &CODE.to_le_bytes());
-    put(16, &ip.to_le_bytes());
+    put(16, &ip.0.to_le_bytes());
     put(24, &nr.to_le_bytes()[..4]);
     put(28, &table.arch().to_le_bytes());
     SigInfo(info)
@@ -126,13 +126,13 @@ impl Domain {
             return Ok(Some(state));
         }
         let (table, (_, entry)) = (state.table(), state.told());
-        let ip = self.space.original_rip(entry.ip()).0;
+        let ip = self.space.original_rip(entry.ip());
         let nr = u32::try_from(entry.orig_rax & u64::from(u32::MAX)).unwrap_or(0);
         let args = match table {
             Table::Wide => entry.args(),
             Table::Narrow => super::narrow::made(&entry).args.map(u64::from),
         };
-        let question = Question { nr, ip, args, table };
+        let question = Question { nr, ip: ip.0, args, table };
         let verdict = self.task(tid)?.traits.wishes.held.sandbox.judge(&question);
         if verdict != Verdict::Allow {
             tracing::debug!(domain = %self.id, %tid, nr, ?verdict, "a filter of the program's own");
@@ -163,7 +163,7 @@ impl Domain {
     }
 
     /// SIGSYS in place of the call.
-    fn trap_call(&mut self, tid: Tid, state: InCall, ip: u64, data: i32) -> Result<()> {
+    fn trap_call(&mut self, tid: Tid, state: InCall, ip: Addr, data: i32) -> Result<()> {
         let is_blocked = self.stopped(tid)?.sigmask()? >> (SIGSYS.0 - 1) & 1 != 0;
         if is_blocked || disposition(tid, SIGSYS) != Disposition::Handler {
             // It cannot be kept from coming.
@@ -375,7 +375,7 @@ mod tests {
 
     #[test]
     fn a_caught_call_is_told_as_the_kernel_tells_it() {
-        let info = siginfo((Table::Wide, 63), 0x1234_5678_9abc, 5);
+        let info = siginfo((Table::Wide, 63), Addr(0x1234_5678_9abc), 5);
         assert_eq!((info.signal(), info.code(), info.addr()), (SIGSYS, 1, Addr(0x1234_5678_9abc)));
         assert_eq!(info.value(), 0xc000_003e_0000_003f);
         assert!(!info.is_fault());

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use bis_trace::types::{Addr, Tid};
+use bis_trace::types::Tid;
 use bis_tracee::proc;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
@@ -38,7 +38,7 @@ impl Crew {
 
     /// The file that an exec names, as we find it.
     pub(super) fn program(&self, tid: Tid, exec: &ExecArgs) -> Option<PathBuf> {
-        let name = self.memory.read_c_str(Addr(exec.name)).ok()?;
+        let name = self.memory.read_c_str(exec.name).ok()?;
         Some(proc::seen_by(tid, exec.folder, &name))
     }
 }

@@ -60,8 +60,8 @@ impl Domain {
             hooks.area.set(state::ALONE, alone.into());
         }
         hooks.area.set(state::STOP, (stashed || is_stepped).into());
-        hooks.area.set(state::CHANGES, self.may_change(tid));
-        let time = self.may_linger(tid);
+        hooks.area.set(state::CHANGES, self.change_limit(tid).0);
+        let time = self.linger_time(tid);
         hooks.area.set(state::LINGER, time.as_nanos().try_into().unwrap_or(0));
         // A domain that has just told it something has asked it to stop, too, perhaps before that was unsaid.
         fence(Ordering::SeqCst);
@@ -71,7 +71,7 @@ impl Domain {
     }
 
     /// How long may a call of this task wait in its hook before it is left for others?
-    fn may_linger(&self, tid: Tid) -> Duration {
+    fn linger_time(&self, tid: Tid) -> Duration {
         let has_turn = |task: &Task| task.tid != tid && (task.standing.is_ready() || task.report.is_some());
         // Where tasks of its own wait for their turns, it gives way at once; and where turns are drawn.
         if !self.session.lingers || self.tasks.values().any(has_turn) {
@@ -149,17 +149,17 @@ impl Process {
         }
     }
 
-    /// Up to which address the hooks of this task may change its memory; 0: they may not.
-    fn may_change(&self, tid: Tid) -> u64 {
-        let Some(task) = self.tasks.get(&tid) else { return 0 };
+    /// Up to which address the hooks of this task may change its memory; null: they may not.
+    fn change_limit(&self, tid: Tid) -> Addr {
+        let Some(task) = self.tasks.get(&tid) else { return Addr::NULL };
         // A process that is killed in the middle of a hook may have changed what is not in the log: another
         // one with this memory would see that.
         let has_others = self.tasks.values().any(|other| other.pid != task.pid);
         // What can be read can be executed there; and steps must be the same in replay.
         if task.traits.wishes.reads_execute || has_others || self.session.steps.is_some() {
-            return 0;
+            return Addr::NULL;
         }
-        self.space.below_what_grows().unwrap_or_default().0
+        self.space.below_what_grows().unwrap_or_default()
     }
 
     /// Before a task goes on: tells the hooks which of its calls are to be judged.

@@ -6,7 +6,7 @@
 //! has nobody to wait for, and the books have, it waits in a `pause` in place of its own call.
 
 use bis_syscalls::{Call, errno::RESTARTSYS};
-use bis_trace::types::{Addr, Registers, Tid};
+use bis_trace::types::{Registers, Tid};
 use bis_tracee::proc;
 
 use crate::{
@@ -61,11 +61,11 @@ impl Crew {
             if wait.is_waitid { info(name, status) } else { status.to_le_bytes().to_vec() },
             vec![0; RUSAGE_LEN],
         );
-        if wait.at != 0 && self.answer_with(tid, Addr(wait.at), whole).is_err() {
+        if !wait.at.is_null() && self.answer_with(tid, wait.at, whole).is_err() {
             return Ok(Some(-i64::from(libc::EFAULT)));
         }
-        if wait.usage != 0 {
-            let _ = self.answer_with(tid, Addr(wait.usage), zeros);
+        if !wait.usage.is_null() {
+            let _ = self.answer_with(tid, wait.usage, zeros);
         }
         Ok(Some(if wait.is_waitid { 0 } else { name.0.into() }))
     }

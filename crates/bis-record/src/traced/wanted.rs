@@ -1,7 +1,7 @@
 //! Of whom a `wait4` or `waitid` wants to hear, and whether there is something to tell it.
 
 use bis_syscalls::Call;
-use bis_trace::types::Tid;
+use bis_trace::types::{Addr, Tid};
 use bis_tracee::proc;
 
 use super::books::{State, Tracee};
@@ -27,8 +27,8 @@ pub struct Wait {
     whom: Whom,
     pub flags: u32,
     /// Where the status, or the `siginfo_t`, is to be written.
-    pub at: u64,
-    pub usage: u64,
+    pub at: Addr,
+    pub usage: Addr,
     pub is_waitid: bool,
 }
 
@@ -75,7 +75,7 @@ impl Crew {
                     number => Whom::Group(number.saturating_neg()),
                 };
                 let [_, at, _, usage, ..] = call.args;
-                Some(Wait { whom, flags: call.u32(2), at, usage, is_waitid: false })
+                Some(Wait { whom, flags: call.u32(2), at: Addr(at), usage: Addr(usage), is_waitid: false })
             }
             libc::SYS_waitid => {
                 let whom = match call.u32(0) {
@@ -88,8 +88,8 @@ impl Crew {
                 Some(Wait {
                     whom,
                     flags: call.u32(3),
-                    at: call.args[2],
-                    usage: call.args[4],
+                    at: Addr(call.args[2]),
+                    usage: Addr(call.args[4]),
                     is_waitid: true,
                 })
             }

@@ -60,13 +60,13 @@ enum Step {
     /// One instruction, which is a conditional branch or not.
     One {
         is_branch: bool,
-        rip: u64,
+        rip: Addr,
         /// The trap flag is the program's own afterwards, if it is set.
         has_flag: bool,
     },
     /// As far as the breakpoint behind an instruction.
     Behind {
-        end: u64,
+        end: Addr,
     },
     /// The hooks' system call, to its entry; then to its exit.
     Entry,
@@ -144,8 +144,8 @@ impl TickSource for Stepping {
             return Ok(Resume::Cont);
         }
         let regs = stopped.regs()?;
-        let rip = regs.rip;
-        let code = memory.read_upto(Addr(rip), LEN_MAX);
+        let rip = regs.ip();
+        let code = memory.read_upto(rip, LEN_MAX);
         let (class, len) = class(&code);
         if self.step == Step::Exit {
             return Ok(Resume::Syscall);
@@ -155,11 +155,11 @@ impl TickSource for Stepping {
             self.masked = true;
         }
         self.step = match class {
-            Class::Call if rip == hooks::SYSCALL => Step::Entry,
+            Class::Call if rip.0 == hooks::SYSCALL => Step::Entry,
             // It stops by itself, at the entry of the call.
             Class::Call => Step::None,
             Class::Flags => {
-                place::set_behind(stopped, Addr(rip + len))?;
+                place::set_behind(stopped, rip + len)?;
                 Step::Behind { end: rip + len }
             }
             Class::Branch | Class::Other => Step::One {
@@ -190,8 +190,8 @@ impl TickSource for Stepping {
         if let Some(info) = info.filter(SigInfo::is_debug_exception) {
             self.restore(stopped)?;
             let is_done = match self.step {
-                Step::One { rip, .. } => info.code() == libc::TRAP_TRACE || stopped.regs()?.rip != rip,
-                Step::Behind { end } => stopped.regs()?.rip == end,
+                Step::One { rip, .. } => info.code() == libc::TRAP_TRACE || stopped.regs()?.ip() != rip,
+                Step::Behind { end } => stopped.regs()?.ip() == end,
                 Step::Told => true,
                 Step::None | Step::Entry | Step::Exit => false,
             };

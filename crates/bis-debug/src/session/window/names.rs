@@ -72,7 +72,7 @@ impl Window<'_> {
             at = at.checked_sub(1)?;
             left -= u64::from(self.steps[at].part == Part::All);
         }
-        let is_arrival = |step: &&Step| step.rip == addr.0 && step.name == Name::Arrival;
+        let is_arrival = |step: &&Step| step.rip == addr && step.name == Name::Arrival;
         if behind > 0 && !self.steps.get(at).is_some_and(|step| is_arrival(&step)) {
             return None;
         }
@@ -102,7 +102,7 @@ impl Window<'_> {
         let mut steps = 0;
         for (begin, step) in before.take_while(|(_, step)| is_here(step)) {
             steps += u64::from(begin < index && step.part == Part::All);
-            let addr = Addr(step.rip);
+            let addr = step.rip;
             let is_arrival = step.name == Name::Arrival;
             if is_arrival && live.replica.can_count(addr, &beside, ahead)? {
                 return Ok(Some((begin, steps)));
@@ -161,9 +161,9 @@ impl<'t> Session<'t> {
                 let counted = window.counted_before(index, &mut live, &name, ahead)?;
                 let (begin, steps) = counted.unwrap_or((index, 0));
                 let Some(begin) = window.steps.get(begin..) else { return Err(unknown()) };
-                let addr = begin.first().map_or(Addr(step.rip), |step| Addr(step.rip));
+                let addr = begin.first().map_or(step.rip, |step| step.rip);
                 let is_same = |other: &&Step| {
-                    other.event == step.event && other.rip == addr.0 && other.name == Name::Arrival
+                    other.event == step.event && other.rip == addr && other.name == Name::Arrival
                 };
                 let later = begin.iter().filter(is_same).count() as u64;
                 let total = self.arrivals_between(live, &base, addr, &of)?;

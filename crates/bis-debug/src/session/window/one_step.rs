@@ -3,7 +3,7 @@
 use bis_replay::{Limit, Stop};
 use bis_trace::{
     event::{Event, EventKind, SignalPoint},
-    types::Signal,
+    types::{Addr, Signal},
 };
 
 use super::{
@@ -74,7 +74,7 @@ impl<'t> Session<'t> {
         let (tid, part) = (next.tid, Part::of(next, replica));
         let executes = executes(&next.kind);
         let (event, _) = live.replica.done();
-        let rip = live.replica.registers(tid).map_or(0, |registers| registers.rip);
+        let rip = live.replica.registers(tid).map_or(Addr::NULL, |registers| registers.ip());
         let is_standing = live.replica.is_standing(tid);
         let is_at_event = live.replica.is_at_event();
         let is_within = live.replica.is_within(tid);

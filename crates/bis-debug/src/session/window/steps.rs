@@ -46,7 +46,7 @@ impl<'t> Window<'t> {
     pub(super) fn addresses(&self) -> BTreeMap<Addr, u64> {
         let mut seen = BTreeMap::new();
         for step in self.steps.iter().filter(|step| step.name == Name::Arrival) {
-            *seen.entry(Addr(step.rip)).or_default() += 1;
+            *seen.entry(step.rip).or_default() += 1;
         }
         seen
     }
@@ -70,7 +70,7 @@ pub(super) struct Step {
     /// The task that made it.
     pub(super) tid: Tid,
     /// About to execute this.
-    pub(super) rip: u64,
+    pub(super) rip: Addr,
     pub(super) name: Name,
     pub(super) part: Part,
 }

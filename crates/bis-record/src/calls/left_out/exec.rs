@@ -214,7 +214,7 @@ impl Crew {
         let Ok(path) = CString::new(path.as_os_str().as_bytes()) else {
             return Ok(Err(io::Error::from_raw_os_error(libc::ENOENT)));
         };
-        let (argv, envp) = (strings(Addr(exec.argv))?, strings(Addr(exec.envp))?);
+        let (argv, envp) = (strings(exec.argv)?, strings(exec.envp)?);
         let traits = &self.task(tid)?.traits;
         let (nice, affinity) = (traits.nice, self.session.affinities.of(tid));
         let affinity = affinity.unwrap_or_else(|| self.session.cores.original.clone());
@@ -265,14 +265,14 @@ impl Crew {
     /// The exec becomes one of the stand-in, with the same arguments and variables.
     fn enter_stand_in(&mut self, tid: Tid, exec: &ExecArgs, stand_in: StandIn) -> Result<()> {
         // Its end is an empty string.
-        let empty = exec.name + self.memory.read_c_str(Addr(exec.name))?.len() as u64;
+        let empty = exec.name + self.memory.read_c_str(exec.name)?.len() as u64;
         let entry = self.call(tid)?.entry;
         let regs = Registers {
             orig_rax: libc::SYS_execveat.cast_unsigned(),
             rdi: stand_in.image.arg(),
-            rsi: empty,
-            rdx: exec.argv,
-            r10: exec.envp,
+            rsi: empty.0,
+            rdx: exec.argv.0,
+            r10: exec.envp.0,
             r8: libc::AT_EMPTY_PATH as u64,
             ..entry
         };
