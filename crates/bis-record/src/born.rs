@@ -233,7 +233,7 @@ impl Domain {
             {
                 domain.core = session.cores.move_to(core, domain.core);
             }
-            domain.watched.seat.goes_to(session.cores.number(domain.core));
+            domain.watched.seat.set_core(session.cores.number(domain.core));
             self.end()?;
             return Ok(Some(Seed::Exec(Box::new(Fresh { domain, parked: None }))));
         }

@@ -74,7 +74,7 @@ fn take(session: &Arc<Session>, lookout: &mut Lookout, asker: Stopped) -> Result
     };
     match Image::of(session, found, &memory).and_then(Image::park) {
         Ok(image) => {
-            session.begins_recording();
+            session.begin_recording();
             session.plant(Seed::Watched(Box::new(image)));
             Ok(())
         }
@@ -86,7 +86,7 @@ fn take(session: &Arc<Session>, lookout: &mut Lookout, asker: Stopped) -> Result
 /// A process goes on as it was, unless it has ended.
 fn refused(session: &Session, tid: Tid, why: RecordError) -> Result<()> {
     if !is_end(tid, &why) {
-        session.refuses(why.to_string());
+        session.note_refusal(why.to_string());
     }
     Ok(())
 }

@@ -207,7 +207,7 @@ impl Session {
     pub fn settle(&self, domain: DomainId) -> (usize, Arc<Watched>) {
         let core = self.cores.best(None);
         let watched = self.watch.of(domain);
-        watched.seat.goes_to(self.cores.number(core));
+        watched.seat.set_core(self.cores.number(core));
         watched.seat.pin(iter::empty());
         (core, watched)
     }
@@ -216,7 +216,7 @@ impl Session {
     /// this slot.
     pub fn settle_with(&self, seat: &Seat, task: Tid, slot: usize) {
         seat.set_runner(task);
-        seat.goes_to(self.cores.number(slot));
+        seat.set_core(self.cores.number(slot));
         seat.pin(iter::once(task));
     }
 

@@ -151,7 +151,7 @@ fn from_exec<'scope, 'env: 'scope>(
     let core = held.core();
     let seat = shared.seat(entry.domain);
     if let Some(core) = core {
-        seat.goes_to(core);
+        seat.set_core(core);
         seat.pin(iter::empty());
     }
     let (stopped, process) = empty_process(shared.world, shared.board.living(), &seat)?;
@@ -350,7 +350,7 @@ impl<'scope, 'env> Job<'scope, 'env> {
         let held = own.or(self.host.held.core());
         let Some(core) = held.filter(|core| Some(*core) != self.core) else { return };
         self.core = held;
-        self.seat.goes_to(core);
+        self.seat.set_core(core);
         let tasks: Vec<Tid> = self.replica.our_tasks().collect();
         self.seat.pin(tasks.iter().copied());
     }

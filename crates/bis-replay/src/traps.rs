@@ -326,8 +326,8 @@ impl Traps {
         self.counted.iter().any(|counted| counted.place == place)
     }
 
-    /// Would a trap with this program counter be a breakpoint's? Where its `int3` is.
-    pub(crate) fn is_trap(&self, rip: Addr) -> Option<Addr> {
+    /// Where the `int3` is of the breakpoint whose trap has this program counter, if there is one.
+    pub(crate) fn trap_of(&self, rip: Addr) -> Option<Addr> {
         let at = rip.wrapping_sub(1);
         let is_it = |point: &Point| point.at == at && point.byte.is_some();
         if self.points.get(&at).is_some_and(is_it) {

@@ -74,8 +74,8 @@ pub(crate) fn span_at(text: &Analysis<'_>, vaddr: u64) -> Result<Span, Reason> {
     Span::new(vaddr, bytes).ok_or(Reason::Unmovable)
 }
 
-/// Whether nothing leads into the middle of the instruction at `index`.
-pub(crate) fn is_whole(
+/// Fails where something leads into the middle of the instruction at `index`.
+pub(crate) fn check_whole(
     text: &Analysis<'_>,
     region: Region,
     instructions: &[Instruction],

@@ -62,7 +62,7 @@ pub(crate) fn clock_at(text: &Analysis<'_>, vaddr: u64) -> Learned {
         // Prefixes stand before it.
         Some(_) => refused(Reason::Prefixed),
         None if it.ip() == vaddr || it.next_ip() <= vaddr => refused(Reason::Undecoded),
-        None => match choose::is_whole(text, region, &instructions, index) {
+        None => match choose::check_whole(text, region, &instructions, index) {
             Ok(()) => Learned::Inside { site: vaddr },
             Err(reason) => refused(reason),
         },

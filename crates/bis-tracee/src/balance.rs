@@ -124,7 +124,7 @@ impl Seat {
 
     /// The supervisor is about to pin itself and its tasks to the core of this number ([`Seat::pin`]). It
     /// says so before: it may starve there at once.
-    pub fn goes_to(&self, core: usize) {
+    pub fn set_core(&self, core: usize) {
         self.wanted.store(NOWHERE, Ordering::Relaxed);
         self.core.store(core, Ordering::Relaxed);
     }
@@ -430,7 +430,7 @@ mod tests {
     #[test]
     fn who_is_sent_is_looked_at_where_it_was_sent() {
         let seat = Seat::new(Tid(1));
-        seat.goes_to(0);
+        seat.set_core(0);
         seat.set_runner(Tid(2));
         seat.send_to(1);
         assert_eq!(seat.pinned(7), Some(Pinned { id: 7, core: 1, supervisor: Tid(1), runner: Tid(2) }));

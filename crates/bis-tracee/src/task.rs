@@ -89,9 +89,10 @@ pub fn see_trapped_calls() {
     SEES_TRAPPED.store(true, Ordering::Relaxed);
 }
 
-/// Is the signal SIGSYS, at which the task stands, the trap of such a call? Its registers are made those of
-/// the call's entry (the kernel has put the number back where the result comes to be).
-fn is_trapped_call(tid: Tid) -> bool {
+/// If the signal SIGSYS, at which the task stands, is the trap of such a call, gives the task the registers of
+/// that call's entry (the kernel has put the number back where the result comes to be). False: it is another
+/// signal.
+fn undo_trap(tid: Tid) -> bool {
     const SYS_SECCOMP: i32 = linux_raw_sys::general::SYS_SECCOMP.cast_signed();
     if !SEES_TRAPPED.load(Ordering::Relaxed) {
         return false;
@@ -149,7 +150,7 @@ fn decode(tid: Tid, status: i32) -> Status {
         }
         libc::PTRACE_EVENT_STOP if is_halt(status) => Status::GroupStop(signal(stop)),
         libc::PTRACE_EVENT_STOP => Status::Trap,
-        _ if stop == libc::SIGSYS && is_trapped_call(tid) => Status::Seccomp,
+        _ if stop == libc::SIGSYS && undo_trap(tid) => Status::Seccomp,
         _ if stop == libc::SIGTRAP | 0x80 => Status::Syscall,
         _ => Status::Signal(signal(stop)),
     }

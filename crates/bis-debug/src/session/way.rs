@@ -101,7 +101,7 @@ impl Way {
 impl<'t> Session<'t> {
     /// A replica has stopped at a breakpoint whose condition does not hold. Where that happens often between
     /// two events, the program tests it by itself from here on.
-    pub(super) fn was_false(
+    pub(super) fn count_false(
         points: &Points,
         live: &mut Live<'t>,
         way: &mut Way,

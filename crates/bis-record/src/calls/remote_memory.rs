@@ -82,7 +82,7 @@ impl Domain {
         if wanted == 0 || remote.iter().all(|(_, len)| *len == 0) {
             return Ok(Entry::Done(0));
         }
-        let allowed = self.may_access(tid, call)?;
+        let allowed = self.try_access(tid, call)?;
         if allowed != 0 {
             return Ok(Entry::Done(allowed));
         }
@@ -180,9 +180,9 @@ impl Crew {
         (0..count).map(|index| piece(addr + 16 * index)).collect()
     }
 
-    /// May the caller change the target's memory? 0, or the error that the kernel gives: it is asked by the
-    /// caller's own reading of an address where nothing is.
-    fn may_access(&mut self, tid: Tid, call: &Call) -> Result<i64> {
+    /// Tries whether the caller may change the target's memory: has it read an address where nothing is. 0, or
+    /// the error that the kernel gives.
+    fn try_access(&mut self, tid: Tid, call: &Call) -> Result<i64> {
         let at = (self.stopped(tid)?.regs()?.rsp - BELOW_STACK) & !15;
         let Ok(before) = self.memory.read_vec(Addr(at), 32) else { return Ok(0) };
         // One byte to here, from an address that no program can have.

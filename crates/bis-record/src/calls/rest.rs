@@ -129,7 +129,7 @@ impl Process {
                     let args = rest(regs.args(), address, count, moved.now);
                     return self.move_rest(tid, made.nr, args, moved.whole(regs, made.nr)).map(|()| None);
                 }
-                return self.ends_moving(tid, &moved, regs, made.nr);
+                return self.end_move(tid, &moved, regs, made.nr);
             }
             Moves::Pieces { vector, of_one, flags } => (vector, of_one, flags),
         };
@@ -152,7 +152,7 @@ impl Process {
                 let args = [regs.rdi, addr.0, len, flags, 0, 0];
                 self.move_rest(tid, of_one, args, moved.whole(regs, made.nr)).map(|()| None)
             }
-            None => self.ends_moving(tid, &moved, regs, made.nr),
+            None => self.end_move(tid, &moved, regs, made.nr),
         }
     }
 
@@ -206,13 +206,7 @@ impl Crew {
     }
 
     /// The call has ended. `regs` says what it has moved at last.
-    fn ends_moving(
-        &mut self,
-        tid: Tid,
-        moved: &Moved,
-        regs: Registers,
-        nr: u64,
-    ) -> Result<Option<Registers>> {
+    fn end_move(&mut self, tid: Tid, moved: &Moved, regs: Registers, nr: u64) -> Result<Option<Registers>> {
         if moved.before == 0 {
             return Ok(Some(regs));
         }

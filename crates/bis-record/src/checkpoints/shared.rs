@@ -102,7 +102,7 @@ impl KeptShared {
     }
 
     /// The parts in which the object may hold something, or held something then.
-    fn may_differ(&self, shadow: &mut Shadow) -> Result<Vec<Range<Addr>>> {
+    fn possibly_different(&self, shadow: &mut Shadow) -> Result<Vec<Range<Addr>>> {
         let mut parts = self.present(shadow)?;
         parts.extend(self.held_then(shadow)?);
         parts.sort_by_key(|part| part.start);
@@ -276,7 +276,7 @@ impl Recorder<'_> {
                 continue;
             }
             let mut is_cut = false;
-            for part in kept.may_differ(shadow)? {
+            for part in kept.possibly_different(shadow)? {
                 let (writes, is_short) = kept.differences(shadow, part)?;
                 is_cut |= is_short;
                 shadow.bulk()?.write_all(&writes)?;

@@ -108,7 +108,7 @@ impl Crew {
         let mut texts: Vec<(File, DenseOrder)> = Vec::new();
         for (range, order) in missing {
             let name = order.name();
-            if self.session.texts.is_asked_for_first(name)
+            if self.session.texts.note_asked(name)
                 && !cache.is_being_made(&name)
                 && let Some((_, content)) = self.session.writer.files().content(range.kept)
             {

@@ -500,8 +500,8 @@ impl Texts {
         self.dense.as_ref()
     }
 
-    /// Was nobody in this recording asked to make this text before?
-    pub fn is_asked_for_first(&self, name: DenseName) -> bool {
+    /// Notes that this text is asked for. True: nobody in this recording was asked to make it before.
+    pub fn note_asked(&self, name: DenseName) -> bool {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(name)
     }
 

@@ -43,7 +43,7 @@ impl Session {
         // Before orphans come to us.
         let _ = self.reaper.set(guardian::begin_as_orphan().unwrap_or(INIT));
         if self.options.begins != Begins::WithCheckpoints {
-            self.begins_recording();
+            self.begin_recording();
         }
         self.listen(coming).map_err(|failure| self.cut_by(failure))?;
         self.watch.start(&self.cores, self.chaos.clone());

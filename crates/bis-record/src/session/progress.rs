@@ -122,14 +122,14 @@ impl Session {
     }
 
     /// There is something to record from here on.
-    pub fn begins_recording(&self) {
+    pub fn begin_recording(&self) {
         // Without it (an old kernel) orphans go to init, and Yama may then refuse us.
         let _ = sys::become_subreaper();
         self.update(|progress| progress.is_recorded = true);
     }
 
     /// A process asked for its first checkpoint, and did not get it.
-    pub fn refuses(&self, why: String) {
+    pub fn note_refusal(&self, why: String) {
         self.update(|progress| progress.refused.push(why));
     }
 

@@ -43,7 +43,7 @@ impl Process {
 impl Crew {
     /// Moves the calling thread and all tasks to the domain's core.
     pub fn pin(&self) {
-        self.watched.seat.goes_to(self.session.cores.number(self.core));
+        self.watched.seat.set_core(self.session.cores.number(self.core));
         // The watch thread lets the running task go again, if it is still one that gains by it.
         self.watched.loose.store(false, Ordering::Relaxed);
         self.watched.seat.pin(self.tasks.keys().copied());

@@ -139,7 +139,7 @@ impl Task {
         let is_trap = status == Status::Signal(Signal::TRAP);
         let is_point = is_trap
             && info.is_some_and(|info| info.is_breakpoint())
-            && traps.is_trap(stopped.regs()?.ip()).is_some();
+            && traps.trap_of(stopped.regs()?.ip()).is_some();
         // A count's trap and a breakpoint of the driver's behind it look the same to a source.
         let Some(source) = self.ticks.as_mut().filter(|_| !is_point) else { return Ok(None) };
         let stop = source.stopped(stopped, memory, status)?;
@@ -273,7 +273,7 @@ impl Task {
             self.set_regs(&regs)?;
             return Ok(Some(if is_hit { Next::at(Found::Point(regs.ip()), regs) } else { Next::On }));
         }
-        let Some(addr) = traps.is_trap(at.ip()) else { return Ok(None) };
+        let Some(addr) = traps.trap_of(at.ip()) else { return Ok(None) };
         let mut regs = Registers { rip: addr.0, ..*at };
         if begin.regs.ip() == addr {
             // The task has not gone on. A debug register there, which it had passed, must not stop it again.

@@ -72,7 +72,7 @@ pub(super) fn at_divergence(args: &Replay, trace: Trace, domain: DomainId) -> Re
 fn with_debugger(args: &Replay, trace: Trace, mut options: Options) -> Result<u8> {
     let debugger = args.debugger.clone().unwrap_or_else(|| GDB.into());
     if is_adapter(args) && Kind::of(&debugger) == Kind::Gdb {
-        has_adapter(&debugger)?;
+        check_adapter(&debugger)?;
     }
     let executable = executable(&trace, &mut options)?;
     let host = args.host.as_deref().unwrap_or(LOOPBACK);
@@ -97,8 +97,8 @@ fn is_adapter(args: &Replay) -> bool {
     args.interpreter.as_deref() == Some(OsStr::new(DAP))
 }
 
-/// gdb is a debug adapter from this version on; an older one that is asked for that says nothing which helps.
-fn has_adapter(debugger: &OsStr) -> Result<()> {
+/// Fails where this gdb is too old to be a debug adapter: asked for that, it says nothing which helps.
+fn check_adapter(debugger: &OsStr) -> Result<()> {
     let Ok(output) = Command::new(debugger).arg("--version").stdin(Stdio::null()).output() else {
         // Who starts it says why it cannot be started.
         return Ok(());

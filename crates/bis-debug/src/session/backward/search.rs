@@ -279,7 +279,7 @@ impl<'t> Session<'t> {
         let rip = live.replica.registers(tid).map_or(Addr(0), |registers| registers.ip());
         let report = self.breakpoint_hit(live, tid, rip);
         if report.is_none() {
-            Self::was_false(&self.points, live, &mut search.way, rip)?;
+            Self::count_false(&self.points, live, &mut search.way, rip)?;
         }
         Ok(report.map(|report| Hit { position: search.way.at_point(live, rip), report, note: None }))
     }

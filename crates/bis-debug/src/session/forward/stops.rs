@@ -77,7 +77,7 @@ impl Session<'_> {
         let why = why.or_else(|| self.exits.as_ref().is_some_and(is_exit).then_some(Why::Step));
         let Some(why) = why else {
             if !self.mark_at_point(way, addr, due)? {
-                Self::was_false(&self.points, &mut self.live, way, addr)?;
+                Self::count_false(&self.points, &mut self.live, way, addr)?;
             }
             return Ok(None);
         };
