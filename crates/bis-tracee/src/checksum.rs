@@ -1,8 +1,6 @@
 //! Checksums of a task's memory that do not depend on which pages the kernel happens to have allocated: a
 //! zero page counts like a page that is not there.
 
-use std::{fs::File, os::unix::fs::FileExt};
-
 use bis_agent::OURS;
 use bis_trace::{
     event::RangeSum,
@@ -14,7 +12,8 @@ use crate::{
     error::{Result, TraceeError},
     maps::{self, Mapping},
     memory::Memory,
-    proc, xsave,
+    pagemap::PageMap,
+    xsave,
 };
 
 /// Pages looked at in one go.
@@ -72,7 +71,7 @@ pub fn sum_in_a_row(read: impl Fn(Addr, usize) -> Vec<u8>, ranges: &[(Addr, u64)
 
 fn sum(tid: Tid, mut sum: Sum<'_>, mappings: &[Mapping], addr: Addr, len: u64) -> Result<RangeSum> {
     let os = |source| TraceeError::Os { what: "read the page map", tid, source };
-    let pagemap = File::open(proc::path(tid, "pagemap")).map_err(os)?;
+    let pagemap = PageMap::open(tid).map_err(os)?;
     let end = addr.saturating_add(len);
     for mapping in mappings.iter().filter(|m| m.start < end && addr < m.end) {
         let (start, end) = (mapping.start.max(addr), mapping.end.min(end));
@@ -85,13 +84,10 @@ fn sum(tid: Tid, mut sum: Sum<'_>, mappings: &[Mapping], addr: Addr, len: u64) -
                 sum.add(base, count);
                 continue;
             }
-            let mut entries = vec![0u8; 8 * count];
-            pagemap.read_exact_at(&mut entries, base.page_number() * 8).map_err(os)?;
-            // Bit 63: present; bit 62: swapped out (Documentation/admin-guide/mm/pagemap.rst).
-            let present = |page: usize| entries[8 * page + 7] & 0xc0 != 0;
+            let pages = pagemap.range(base, base + (count * PAGE_LEN) as u64).map_err(os)?;
             let mut page = 0;
             while page < count {
-                let run = (page..count).take_while(|p| present(*p)).count();
+                let run = pages[page..].iter().take_while(|page| page.is_there()).count();
                 sum.add(base + (page * PAGE_LEN) as u64, run);
                 page += run.max(1);
             }

@@ -23,7 +23,7 @@ use crate::{
     image,
     maps::{self, Mapping},
     memory::Memory,
-    ours, outer,
+    modes, ours, outer,
     proc::{self, Fields},
     remote::Remote,
     sys,
@@ -461,7 +461,7 @@ fn bind(slot: &mut Option<Stopped>, memory: &Memory, page: Addr) -> Result<Addr,
     let fixed = personality | ADDR_NO_RANDOMIZE;
     remote.call(libc::SYS_personality, [fixed, 0, 0, 0, 0, 0])?;
     // It may be that the processor cannot.
-    remote.call(libc::SYS_arch_prctl, [image::ARCH_CPUID_SET, 0, 0, 0, 0, 0])?;
+    remote.call(libc::SYS_arch_prctl, [modes::ARCH_SET_CPUID, 0, 0, 0, 0, 0])?;
     let instructions = filter::program(Mode::Record, &Refused::default());
     let mut bytes = vec![0u8; 16];
     bytes[..2].copy_from_slice(&u16::try_from(instructions.len()).unwrap_or(0).to_le_bytes());

@@ -17,6 +17,7 @@ use crate::{
     filter::{Mode, Refused},
     maps,
     memory::Memory,
+    modes,
     remote::{Planned, Remote},
     spawn::{Program, Spawn, SpawnError, spawn_in},
     sys,
@@ -24,10 +25,9 @@ use crate::{
     vdso,
 };
 
-/// Where the addresses end that a program has which asks for none beyond.
-const USER_END: u64 = 0x7fff_ffff_f000;
-
-pub(crate) const ARCH_CPUID_SET: u64 = 0x1012;
+/// Where the addresses end that programs have, but for those that ask for more where page tables have five
+/// levels.
+pub const USER_END: u64 = 0x7fff_ffff_f000;
 
 /// What the recorder did to a fresh image.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -119,7 +119,7 @@ pub fn prepare_recorded(slot: &mut Option<Stopped>, memory: &Memory) -> Result<P
     // Where the processor cannot, nobody is asked: that is a call in each process.
     let mut cpuid_faults = *CAN_FAULT.get_or_init(sys::has_cpuid_faulting);
     if cpuid_faults {
-        cpuid_faults = remote.call(libc::SYS_arch_prctl, [ARCH_CPUID_SET, 0, 0, 0, 0, 0])? == 0;
+        cpuid_faults = remote.call(libc::SYS_arch_prctl, [modes::ARCH_SET_CPUID, 0, 0, 0, 0, 0])? == 0;
     }
     remote.finish()?;
     let vdso = vdso::divert(&mappings, memory)?;
@@ -195,7 +195,7 @@ pub fn make_instructions_fault(slot: &mut Option<Stopped>, cpuid: bool) -> Resul
     let [set_tsc, tsc_sigsegv] = [libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV].map(|n| n.cast_unsigned().into());
     remote.must("make rdtsc fault", libc::SYS_prctl, [set_tsc, tsc_sigsegv, 0, 0, 0, 0])?;
     if cpuid {
-        remote.must("make cpuid fault", libc::SYS_arch_prctl, [ARCH_CPUID_SET, 0, 0, 0, 0, 0])?;
+        remote.must("make cpuid fault", libc::SYS_arch_prctl, [modes::ARCH_SET_CPUID, 0, 0, 0, 0, 0])?;
     }
     remote.finish().map(drop)
 }

@@ -14,8 +14,9 @@
 
 use std::{mem, ptr, sync::OnceLock};
 
-const ARCH_GET_CPUID: i64 = 0x1011;
-const ARCH_SET_CPUID: i64 = 0x1012;
+/// `arch_prctl`: does `cpuid` fault (0: it does), and shall it.
+pub const ARCH_GET_CPUID: u64 = 0x1011;
+pub const ARCH_SET_CPUID: u64 = 0x1012;
 
 /// Bytes of `cpuid`, `rdtsc`, and `rdtscp`.
 const CPUID: [u8; 2] = [0x0f, 0xa2];

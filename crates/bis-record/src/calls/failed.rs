@@ -8,18 +8,15 @@ use bis_trace::{
     event::Outcome,
     types::{Addr, PAGE, Tid},
 };
-use bis_tracee::maps::{self, Mapping};
+use bis_tracee::{
+    image::USER_END,
+    maps::{self, Mapping},
+};
 
 use super::memory::{
     ADVICES, MADV_DONTNEED, MADV_FREE, MAP_FIXED, MAP_FIXED_NOREPLACE, PROT_GROWSDOWN, page_up,
 };
-use crate::{
-    calls::Exit,
-    domain::Domain,
-    error::Result,
-    process::Process,
-    space::{USER_END, without},
-};
+use crate::{calls::Exit, domain::Domain, error::Result, process::Process, space::without};
 
 /// The parts of the range that are mapped, a part for each mapping.
 fn mapped<'a>(

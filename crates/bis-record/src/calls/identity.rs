@@ -6,7 +6,11 @@ use bis_trace::{
     event::{MemWrite, Outcome},
     types::{Addr, Registers, Tid},
 };
-use bis_tracee::{ours::process_id, proc, sys};
+use bis_tracee::{
+    modes::{ARCH_GET_CPUID, ARCH_SET_CPUID},
+    ours::process_id,
+    proc, sys,
+};
 
 use super::args::{CLONE_VM, clone_flags, int};
 use crate::{
@@ -120,8 +124,6 @@ impl Process {
     }
 
     pub(super) fn enter_arch_prctl(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
-        const ARCH_GET_CPUID: u64 = 0x1011;
-        const ARCH_SET_CPUID: u64 = 0x1012;
         /// Permission for AMX state, which cpuid hides.
         const ARCH_REQ_XCOMP_PERM: u64 = 0x1023;
         /// How many states the kernel knows (XFEATURE_MAX).

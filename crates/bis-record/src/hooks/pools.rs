@@ -10,11 +10,11 @@ use std::{
 use bis_agent::hooks;
 use bis_rewrite::{DenseEntry, DenseLayout, SiteKind, SiteKinds};
 use bis_trace::types::{Addr, PAGE};
-use bis_tracee::{cpu, maps::Mapping};
+use bis_tracee::{cpu, image::USER_END, maps::Mapping};
 
 use crate::{
     process::Process,
-    space::{AddressSpace, Pool, TextRange, USER_END},
+    space::{AddressSpace, Pool, TextRange},
 };
 
 const GIB: i64 = 1 << 30;

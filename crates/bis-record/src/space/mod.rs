@@ -36,10 +36,6 @@ pub use patches::{ARENA_LEN, Arena, GUARDED, MadePatches, Patch, Patches, TextRa
 pub use scratch::{Place, Room, Scratch, is_too_large, relocate};
 pub use views::{FileViews, View, split};
 
-/// Where the addresses end that programs have, but for those that ask for more where page tables have five
-/// levels.
-pub const USER_END: u64 = 0x7fff_ffff_f000;
-
 #[derive(Clone, Debug)]
 pub struct AddressSpace {
     /// The end of the heap.

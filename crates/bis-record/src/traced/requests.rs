@@ -5,7 +5,7 @@ use bis_trace::{
     event::MemWrite,
     types::{Addr, NARROW_TABLE, PAGE, Signal, Tid},
 };
-use bis_tracee::{Memory, debug::Access, maps, names, proc, siginfo::SigInfo, sys};
+use bis_tracee::{Memory, debug::Access, image::USER_END, maps, names, proc, siginfo::SigInfo, sys};
 
 use super::{
     books::{DebugState, Kind, Mode, STATUS_RESERVED, State, Stop, Tracee},
@@ -17,7 +17,6 @@ use crate::{
     crew::Crew,
     error::Result,
     session::Session,
-    space::USER_END,
     task::{parent_of, process_of},
 };
 

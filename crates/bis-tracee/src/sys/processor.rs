@@ -1,5 +1,7 @@
 //! What the processor itself says: `cpuid`, chance, its time stamp counter.
 
+use crate::modes;
+
 /// The processor's own answer to `cpuid`; (eax, ebx, ecx, edx).
 pub fn cpuid(leaf: u32, subleaf: u32) -> [u32; 4] {
     #[allow(unused_unsafe, reason = "safe in newer compilers")]
@@ -69,19 +71,18 @@ pub fn rdtscp() -> (u64, u32) {
     (tsc, aux)
 }
 
-/// May this process turn cpuid into a fault (ARCH_CPUID_SET)? Asks the kernel without changing anything that
+/// May this process turn cpuid into a fault? Asks the kernel without changing anything that
 /// lasts.
 pub fn has_cpuid_faulting() -> bool {
-    const ARCH_CPUID_SET: i64 = 0x1012;
-    if crate::modes::is_cpuid_faulting() {
+    if modes::is_cpuid_faulting() {
         return true;
     }
     // SAFETY: plain numbers; faulting is turned off again before the next cpuid can be executed here.
     unsafe {
-        let off = libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_SET, 0i64);
+        let off = libc::syscall(libc::SYS_arch_prctl, modes::ARCH_SET_CPUID, 0i64);
         if off != 0 {
             return false;
         }
-        libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_SET, 1i64) == 0
+        libc::syscall(libc::SYS_arch_prctl, modes::ARCH_SET_CPUID, 1i64) == 0
     }
 }
