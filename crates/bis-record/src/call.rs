@@ -5,10 +5,10 @@
 //! scratch memory for its results. At the exit the plan says what was written, special calls add their
 //! effects (`calls/`), and the event is written.
 //!
-//! A call that a signal interrupts stays in progress until it is known what the signal does: with a handler,
-//! the call's event is written with the kernel's internal result (-512...; the program never sees it, the
-//! handler's frame comes right after); without one, the kernel makes the call again by itself, and nothing
-//! was to be seen.
+//! A call that a signal interrupts stays in progress until it is known what the signal does. If the signal
+//! has a handler, the call's event is written with the kernel's own result (-512 and the like). The program
+//! never sees that, because the handler's frame comes right after. If the signal has none, the kernel makes
+//! the call again by itself, and nothing was to be seen.
 
 use std::mem;
 

@@ -1,14 +1,14 @@
 //! The base of a stream that begins with a process that was found running: an image of it as it stands.
 //!
-//! The image is told by the same effects as that of an exec, and by what memory holds: files that are mapped
-//! are kept in the trace, and of their pages those that the process has written to are told; other memory is
-//! told whole, but for zeros, and where it is much in events behind the base. All other tasks are made by an
-//! effect, with all of their registers.
+//! The image is told by the same effects as that of an exec, and by what memory holds. Files that are mapped
+//! are kept in the trace; of their pages, those are told that the process has written to. Other memory is
+//! told whole, but for zeros; where it is much, events behind the base have it. All other tasks are made by
+//! an effect, with all of their registers.
 //!
-//! What the recorder knows of a process from its beginning on, it asks here: what the kernel writes when a
-//! thread ends, how nice it is, on which cores it wants to run. Its text is patched as that of a fresh image,
-//! though threads stand anywhere in it: each goes on where the patches lead, and what memory may lead into
-//! the middle of is left as it is.
+//! What the recorder knows of other processes from their beginning on, it asks the kernel here: what it
+//! writes when a thread ends, how nice the process is, on which cores it wants to run. The text is patched as
+//! that of a fresh image, though threads stand anywhere in it. Each thread goes on where the patches lead. An
+//! instruction into whose middle something in memory may lead is left as it is.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -139,7 +139,7 @@ impl Mail {
         self.count.load(Ordering::SeqCst) != 0 && self.with(|books| books.waiting.contains_key(&domain))
     }
 
-    /// What waits for this domain, in order. The same.
+    /// What waits for this domain, in order. One load where nothing waits for anybody.
     pub fn take(&self, domain: DomainId) -> Vec<MemWrite> {
         if self.count.load(Ordering::Acquire) == 0 {
             return Vec::new();

@@ -54,7 +54,7 @@ pub struct How {
 }
 
 /// Does a trace have pauses that are found by their state, and no replay of all of it has shown yet that
-/// these are the right places? Who goes through a part of it alone would meet a wrong one as a divergence,
+/// these are the right places? A replay of a part of the trace alone would meet a wrong one as a divergence,
 /// somewhere.
 #[must_use]
 pub fn has_guesses(trace: &Trace) -> bool {

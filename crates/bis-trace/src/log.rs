@@ -451,8 +451,8 @@ struct Disk {
     dir: PathBuf,
 }
 
-/// A disk may be full for a moment: another program's temporary files, or the recorded program's own. Who
-/// writes waits so long for room, and looks so often.
+/// A disk may be full for a moment: another program's temporary files, or the recorded program's own. The
+/// writer waits so long for room, and looks so often.
 const PATIENCE: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 

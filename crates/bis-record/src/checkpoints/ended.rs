@@ -2,11 +2,12 @@
 //!
 //! A thread that has ended cannot be made again with its own id, which the C library keeps in many places,
 //! without a privilege (CAP_CHECKPOINT_RESTORE). So the end of a thread that a checkpoint knows is an end for
-//! others only: all is done that the kernel does at an end (the word that it has named is cleared, robust
-//! futexes are given up, who waits for them is woken), the trace has its end, and it has no place among the
-//! tasks any more. But its kernel thread is parked in the agent, with all signals blocked, and nobody traces
-//! it, so that nothing waits for it: an exec and the end of the process take it along. When no checkpoint has
-//! it any more, it ends. The way back to a checkpoint that has it takes it over again.
+//! others only. The recorder does all that the kernel does at an end: the word that the thread has named is
+//! cleared, its robust futexes are given up, and the tasks that wait for them are woken. The trace has the
+//! thread's end, and the thread is not among the tasks any more. But its kernel thread is parked in the
+//! agent, with all signals blocked. Nobody traces it, so that nothing waits for it: an exec and the end of
+//! the process take it along. When no checkpoint has it any more, it ends. The way back to a checkpoint that
+//! has it takes it over again.
 //!
 //! The first thread of a process ends as ever: the kernel tells of the process's end by it.
 
@@ -118,7 +119,7 @@ impl Domain {
     }
 
     /// Takes the threads over again that this checkpoint has and that have ended since: they are tasks again,
-    /// stopped. Which ones.
+    /// stopped. Returns their numbers.
     pub(super) fn bring_back(&mut self, checkpoint: &Checkpoint) -> Result<Vec<Tid>> {
         let mut back = Vec::new();
         for tid in checkpoint.tasks.keys().copied() {

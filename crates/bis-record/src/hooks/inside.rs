@@ -1,10 +1,10 @@
-//! A task that stops inside of a hook (a signal has come, or its supervisor has looked after it) is led out
-//! of it before anything else happens in the domain:
+//! A task that stops inside of a hook is led out of it before anything else happens in the domain. (A signal
+//! has come, or its supervisor has looked after it.) There are two ways out:
 //!
-//! - before its call was made, or when the signal has interrupted the call, the call becomes a traced one,
-//!   which the signal then interrupts as it should;
-//! - after its call was made, it goes on to the end of the hook and stops there (a *safepoint*), with nothing
-//!   but the program's own state in sight, and the signal is delivered.
+//! - The call was not made yet, or the signal has interrupted it. The call becomes a traced one. The signal
+//!   then interrupts that as it should.
+//! - The call was made. The task goes on to the end of the hook (a *safepoint*), and stops there. Nothing but
+//!   the program's own state is in sight there, and the signal is delivered.
 
 use bis_agent::hooks::{self, state};
 use bis_syscalls::errno::RESTARTS;

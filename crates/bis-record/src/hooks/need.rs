@@ -1,15 +1,15 @@
-//! Whether a domain's text is to count although nobody has asked for it (`--ticks=auto`): from the second
-//! task on if there is little of it, which costs hardly anything; else when tasks have had to be stopped in
-//! it by their state a few times. A large program whose threads sleep, or give way at their calls, or compute
-//! in code that was made at run time, never comes to that, and its text costs nothing.
+//! Whether a domain's text is to count although nobody has asked for it (`--ticks=auto`). A small text counts
+//! from the second task on, which costs hardly anything. A large one counts when tasks have had to be stopped
+//! in it by their state a few times. A large program whose threads sleep, or give way at their calls, or
+//! compute in code that was made at run time, never comes to that, and its text costs nothing.
 //!
 //! By then there may be many tasks, and text is changed at the entry of a call that one of them makes. The
 //! others stand somewhere: behind a call that they have made or wait in, where they were paused, or where
 //! they begin. They go on in the new text as if nothing had happened, if they do not stand in the middle of
-//! what gives way to a jump there. (What is on their stacks are addresses behind calls, and into those the
-//! text can always be entered.) Who stands in a trampoline of the text before goes on in that: it stays, and
-//! what is known of it (`Patches::retire`); but where it leads back to must not be in such a middle. If
-//! anybody stands badly, the text is changed another time.
+//! what gives way to a jump there. (What is on their stacks are addresses behind calls. The text can always
+//! be entered there.) A task that stands in a trampoline of the text before goes on in that. The trampoline
+//! stays, and what is known of it (`Patches::retire`); but where it leads back to must not be in such a
+//! middle. If any task stands badly, the text is changed another time.
 
 use std::os::unix::fs::FileExt;
 

@@ -171,10 +171,12 @@ impl Domain {
         Ok(Step::Done)
     }
 
-    /// Lets a task that stands in a trampoline of dense text come out of it: in the middle of a count, a
-    /// register of the program's may be where another task's would be, too; and a program that takes the
-    /// address in a handler's frame for one to jump to must find the program there, not the middle of a jump.
-    /// False: something else has come first.
+    /// Lets a task that stands in a trampoline of dense text come out of it. False: something else has come
+    /// first.
+    ///
+    /// In the middle of a count, a register of the program's may be kept where another task's would be, too.
+    /// And a program may jump to the address in a handler's frame: it must find the program there, not the
+    /// middle of a jump.
     pub fn leave_trampoline(&mut self, tid: Tid) -> Result<bool> {
         /// About as many instructions as the longest trampoline has. A loop may never leave it: then its
         /// place is there, but not in a count; and a timer must not come before the steps are made.

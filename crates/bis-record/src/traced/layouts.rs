@@ -46,7 +46,7 @@ pub(super) enum Layout {
 }
 
 impl Layout {
-    /// That of the program that is executed with these registers.
+    /// The layout of the program that is executed with these registers.
     pub fn of(regs: &Registers) -> Layout {
         if regs.is_narrow() { Layout::Narrow } else { Layout::Wide }
     }

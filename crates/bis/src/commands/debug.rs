@@ -100,7 +100,7 @@ fn is_adapter(args: &Replay) -> bool {
 /// Fails where this gdb is too old to be a debug adapter: asked for that, it says nothing which helps.
 fn check_adapter(debugger: &OsStr) -> Result<()> {
     let Ok(output) = Command::new(debugger).arg("--version").stdin(Stdio::null()).output() else {
-        // Who starts it says why it cannot be started.
+        // The code that starts it says why it cannot be started.
         return Ok(());
     };
     let text = String::from_utf8_lossy(&output.stdout);
