@@ -439,6 +439,16 @@ constants! { BITS: u32;
     EIGHTS = 12;
 }
 
+constants! { LIMITS: u64;
+    /// Reads of less than this are copied to the trace: no supervisor wants them for the sake of a clone.
+    CLONE_BYTES_MIN = 64 << 10;
+    /// Bytes of a page, as `bis_trace` has them.
+    PAGE = 4096;
+    /// The last byte of what the kernel's clock functions return where they would make a system call, as
+    /// `bis_rewrite` has it.
+    FALLBACK = 0x7f;
+}
+
 constants! { IN_HOOKS: u32;
     /// In the hook behind an `xsavec`: what `IN_HOOK` says there.
     IN_XSAVEC = 2;
@@ -547,7 +557,7 @@ pub(crate) fn header() -> String {
     let own = [("OWN_NUMBER", own::NUMBER), ("OWN_CHANNEL", own::CHANNEL)];
     let own = own.map(|(name, value)| Constant { name, value, text: &[" As in bis_syscalls::own."] });
     define(&mut header, &own, same);
-    for constants in [ADDRESSES, COUNTS, MEMORY, flag::ALL, BITS, IN_HOOKS, NUMBERS, STAND_IN] {
+    for constants in [ADDRESSES, COUNTS, MEMORY, flag::ALL, BITS, LIMITS, IN_HOOKS, NUMBERS, STAND_IN] {
         define(&mut header, constants, same);
     }
     define(&mut header, CLASSES, |name| format!("FD_{}", upper(name)));

@@ -7,9 +7,6 @@
 #define FILES ((volatile u64 *)FILES_BASE)
 #define COPIED ((volatile u8 *)COPIED_BASE)
 
-// No supervisor wants reads of less.
-#define CLONE_LEAST 0x10000ul
-
 // Is this file one that somebody has mapped? Recording only: in replay, it says nothing.
 static inline u64 is_mapped(u64 dev, u64 ino) {
   u64 bit = (ino * FILE_OF_INODE ^ dev * FILE_OF_DEVICE) >> FILE_SHIFT;
@@ -31,7 +28,7 @@ static inline void set_class(u64 fd, u64 class) {
 
 // Is this a read of which the supervisor may clone the blocks?
 static inline u64 is_clonable(u64 fd, u64 len) {
-  if (len < CLONE_LEAST) return 0;
+  if (len < CLONE_BYTES_MIN) return 0;
   fd = (u32)fd;
   u64 copied = COPIED[(fd & (FDS - 1)) >> 3] >> (fd & 7) & below(fd, FDS);
   return below(S->clone_min - 1, len) & ~copied;

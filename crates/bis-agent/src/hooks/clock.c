@@ -5,9 +5,6 @@
 #include "log.h"
 #include "ways.h"
 
-// The last byte of what the kernel's functions return where they would make a system call.
-#define FALLBACK 0x7f
-
 typedef i64 clock_fn(u64 first, void *second);
 typedef i64 cpu_fn(u32 *cpu, u32 *node, void *unused);
 

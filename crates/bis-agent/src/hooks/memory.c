@@ -12,7 +12,6 @@
 #include "log.h"
 #include "ways.h"
 
-#define PAGE 4096ul
 #define PAGE_UP(n) (((n) + (PAGE - 1)) & ~(PAGE - 1))
 
 #define RANGES ((volatile struct range *)PLAIN_BASE)

@@ -34,8 +34,8 @@ use bis_tracee::sys;
 use super::args::Transfer;
 use crate::task::InCall;
 
-/// Reads of less than this are copied: a clone costs a stop and a change of the filesystem's trees.
-pub const CLONE_BYTES_MIN: u64 = 64 << 10;
+/// Reads of less are copied: a clone costs a stop and a change of the filesystem's trees.
+pub use bis_agent::hooks::CLONE_BYTES_MIN;
 
 /// What one [`Cloned`] of ours stands for at most, bytes: what is compared stays in the processor's cache.
 const PIECE_BYTES: u64 = 256 << 10;

@@ -21,16 +21,19 @@
 //! effects, and those are looked at once, where events are written ([`loses_text`]). In replay `rdtsc` faults
 //! everywhere: an instruction that was overlooked ends it with a report.
 
-use bis_agent::hooks::{AREA_BASE, AREA_LEN, TEXT_BASE, state};
+use bis_agent::hooks::{self, AREA_BASE, AREA_LEN, TEXT_BASE, state};
 use bis_trace::{
     event::{Backing, Effect, Event, EventKind},
-    types::{Addr, DomainId, prot},
+    types::{Addr, DomainId, PAGE, prot},
 };
 
 use crate::{
     hooks::Hooks,
     space::{AddressSpace, Clock},
 };
+
+// The agent uses neither of the crates that have these, and has its own.
+const _: () = assert!(hooks::FALLBACK == bis_rewrite::FALLBACK as u64 && hooks::PAGE == PAGE);
 
 /// Does this event leave executable memory of which nothing is known, where the clock is open until now?
 pub fn loses_text(event: &Event, space: &AddressSpace) -> bool {
