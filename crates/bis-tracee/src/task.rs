@@ -89,9 +89,9 @@ pub fn see_trapped_calls() {
     SEES_TRAPPED.store(true, Ordering::Relaxed);
 }
 
-/// If the signal SIGSYS, at which the task stands, is the trap of such a call, gives the task the registers of
-/// that call's entry (the kernel has put the number back where the result comes to be). False: it is another
-/// signal.
+/// If the signal SIGSYS, at which the task stands, is the trap of such a call, gives the task the registers
+/// of that call's entry (the kernel has put the number back where the result comes to be). False: it is
+/// another signal.
 fn undo_trap(tid: Tid) -> bool {
     const SYS_SECCOMP: i32 = linux_raw_sys::general::SYS_SECCOMP.cast_signed();
     if !SEES_TRAPPED.load(Ordering::Relaxed) {

@@ -180,8 +180,8 @@ impl Crew {
         (0..count).map(|index| piece(addr + 16 * index)).collect()
     }
 
-    /// Tries whether the caller may change the target's memory: has it read an address where nothing is. 0, or
-    /// the error that the kernel gives.
+    /// Tries whether the caller may change the target's memory: has it read an address where nothing is. 0,
+    /// or the error that the kernel gives.
     fn try_access(&mut self, tid: Tid, call: &Call) -> Result<i64> {
         let at = (self.stopped(tid)?.regs()?.rsp - BELOW_STACK) & !15;
         let Ok(before) = self.memory.read_vec(Addr(at), 32) else { return Ok(0) };
