@@ -7,8 +7,8 @@
 //! Which selector a register holds is known when it is executed; where it is in memory, the instruction is
 //! left alone, because no compiler and no library makes such.
 //!
-//! And `fnstenv` and `fnsave`, which store where the last x87 instruction was: on AMD's processors, the kernel
-//! loses that whenever it saves the registers of a task for another one's, if no exception is pending.
+//! And `fnstenv` and `fnsave`, which store where the last x87 instruction was: on AMD's processors, the
+//! kernel loses that whenever it saves the registers of a task for another one's, if no exception is pending.
 //!
 //! A recorder hides the others from programs that ask `cpuid`; some do not ask. Their instructions can be
 //! replaced where they are found, and only where they are sure: an occurrence of the bytes in text of which
@@ -55,8 +55,9 @@ pub fn chance_bytes(code: &[u8]) -> Vec<usize> {
     numbers.chain(transactions).chain(limits).chain(environment_bytes(code)).collect()
 }
 
-/// Where `fnstenv` and `fnsave` are for all that the bytes around them say. They have one byte of opcode, which
-/// is in most instructions something else: with an eighth of all operands, every two hundredth byte of a text.
+/// Where `fnstenv` and `fnsave` are for all that the bytes around them say. They have one byte of opcode,
+/// which is in most instructions something else: with an eighth of all operands, every two hundredth byte of
+/// a text.
 fn environment_bytes(code: &[u8]) -> impl Iterator<Item = usize> {
     let is_area = |at: usize| code.get(at + 1).is_some_and(|modrm| *modrm < 0xc0 && *modrm >> 3 & 7 == 6);
     memchr::memchr2_iter(0xd9, 0xdd, code).filter(move |at| is_area(*at) && is_likely_site(code, *at))

@@ -2,8 +2,8 @@
 //!
 //! A trampoline is: the instructions before the site; the way to the hook; the site's own instruction, to
 //! which the hook jumps when it wants it executed after all; the instructions after it; a jump back. An
-//! `xsavec` or `fnstenv` comes before the way to its hook, which fills in what it has left out. A trampoline never
-//! touches the stack, below or above the stack pointer, nor a flag, nor any register but the one that
+//! `xsavec` or `fnstenv` comes before the way to its hook, which fills in what it has left out. A trampoline
+//! never touches the stack, below or above the stack pointer, nor a flag, nor any register but the one that
 //! [`crate::Entry`] names.
 //!
 //! Moved instructions keep their bytes, except for displacements, which are counted from the new place, and
@@ -25,8 +25,8 @@ pub struct Hook {
     /// Address of eight bytes that hold the hook's address, within 2 GiB of the trampoline.
     pub slot: u64,
     /// Address below 2 GiB of eight bytes where rcx is kept, for sites with [`Entry::SavedRcx`]. The hook of
-    /// an `xsavec` or `fnstenv` finds in the eight bytes behind them the address of the area that this has written, that of
-    /// an `lsl` the register with the selector.
+    /// an `xsavec` or `fnstenv` finds in the eight bytes behind them the address of the area that this has
+    /// written, that of an `lsl` the register with the selector.
     pub save: Option<u32>,
 }
 
@@ -174,8 +174,8 @@ impl Builder {
 
     /// The way to the hook, in which the address of what follows the site is open.
     ///
-    /// An `xsavec` or `fnstenv` is executed first, in the place of its site: where it faults, it has not begun. Its hook
-    /// makes whole what it has written.
+    /// An `xsavec` or `fnstenv` is executed first, in the place of its site: where it faults, it has not
+    /// begun. Its hook makes whole what it has written.
     pub fn hook(
         &mut self,
         it: &Instruction,

@@ -1,7 +1,7 @@
 //! Instructions whose result is not a function of the program's state, made to fault and carried out here:
 //! `rdtsc`, `rdtscp`, `cpuid`; where they were overwritten by something that faults, `rdrand`, `rdseed`,
-//! `rdpid`, `xbegin` and `lsl`. What `cpuid` answers is the processor's own answer without the features whose use
-//! could not be replayed.
+//! `rdpid`, `xbegin` and `lsl`. What `cpuid` answers is the processor's own answer without the features whose
+//! use could not be replayed.
 
 use std::sync::OnceLock;
 

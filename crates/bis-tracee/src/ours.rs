@@ -26,8 +26,8 @@ use rustix::{
 use crate::error::Result;
 
 /// Of the signals that a program may be sent, those that we leave as they are: what cannot be caught, what
-/// the C library has a handler for (33), SIGPIPE (our own writes fail instead), SIGCHLD (of our own tasks) and
-/// SIGCONT (which lets us go on as it does the program).
+/// the C library has a handler for (33), SIGPIPE (our own writes fail instead), SIGCHLD (of our own tasks)
+/// and SIGCONT (which lets us go on as it does the program).
 const LEFT: [i32; 5] = [libc::SIGKILL, libc::SIGSTOP, libc::SIGPIPE, libc::SIGCHLD, libc::SIGCONT];
 
 /// The C library keeps this signal for ending threads, which we never do, and lets nobody catch it.

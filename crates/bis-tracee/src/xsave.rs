@@ -104,8 +104,9 @@ pub fn fill_in(memory: &Memory, area: Addr, xstate: &[u8]) -> Result<()> {
     memory.write(header, &mask.to_le_bytes())
 }
 
-/// Does by hand what the hook behind an `fnstenv` or `fnsave` does with the environment that this has written:
-/// where the last x87 instruction was and what it worked with is lost, unless an exception is pending.
+/// Does by hand what the hook behind an `fnstenv` or `fnsave` does with the environment that this has
+/// written: where the last x87 instruction was and what it worked with is lost, unless an exception is
+/// pending.
 ///
 /// # Errors
 /// Where the environment is not there.

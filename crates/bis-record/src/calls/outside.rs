@@ -1,8 +1,8 @@
 //! Memory that somebody outside of the recording can change: a file that another process has mapped shared
 //! too, or open for writing, a segment that another one has attached. (A file that the program has mapped
-//! privately is among them: what is written to it is in the pages that the program has not written to.) What that process stores there is in no
-//! event, and replay diverges where the program depends on it. So the trace says at the mapping who that was,
-//! `bis info` lists it, and a divergence names it.
+//! privately is among them: what is written to it is in the pages that the program has not written to.) What
+//! that process stores there is in no event, and replay diverges where the program depends on it. So the
+//! trace says at the mapping who that was, `bis info` lists it, and a divergence names it.
 //!
 //! Which process has what is looked up in /proc, which shows it for the processes of the same user (to root,
 //! for all). One that comes later is not seen.
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn one_thread_looks_until_nothing_is_left_or_it_took_long() {
-        let look = || Look { key: (1, 2), seq: EventSeq(3), text: String::new() };
+        let look = || Look { key: (1, 2), seq: EventSeq(3), text: String::new(), is_private: false };
         let looks = Looks::default();
         assert!(looks.add(look()), "nobody looks yet");
         assert!(!looks.add(look()));

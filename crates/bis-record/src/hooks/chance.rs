@@ -102,9 +102,10 @@ impl Process {
         Ok(())
     }
 
-    /// A task stands in the hook behind an `xsavec` or `fnstenv`, or on the way there: the program's registers behind that
-    /// instruction, to which it would come, and the area that this has written. None: it is somewhere else.
-    /// (Where it was killed there, nothing else says how far it has come; other hooks' log says it.)
+    /// A task stands in the hook behind an `xsavec` or `fnstenv`, or on the way there: the program's
+    /// registers behind that instruction, to which it would come, and the area that this has written. None:
+    /// it is somewhere else. (Where it was killed there, nothing else says how far it has come; other hooks'
+    /// log says it.)
     pub fn behind_saved(&self, regs: &Registers) -> Option<(Registers, Saved)> {
         let (area, rip) = (&self.hooks.as_ref()?.area, regs.rip);
         let place = |at: Addr| {

@@ -14,9 +14,9 @@
 //! | 8, then 48 each | number of sites; each: kind, site, entry, traced, done, abort (-1 for none) |
 //! | 32 | blake3 of all before |
 //!
-//! A change of the form counts [`VERSION`] up, and any change of the code that is made, or of what is counted,
-//! [`MADE`]. Traces keep maps ([`DenseMap::load`]): a program that changes the form goes on reading those of
-//! before.
+//! A change of the form counts [`VERSION`] up, and any change of the code that is made, or of what is
+//! counted, [`MADE`]. Traces keep maps ([`DenseMap::load`]): a program that changes the form goes on reading
+//! those of before.
 
 use super::{
     cache::{DenseName, StoredSegment},
