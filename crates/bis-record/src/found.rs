@@ -5,10 +5,10 @@
 //! told whole, but for zeros; where it is much, events behind the base have it. All other tasks are made by
 //! an effect, with all of their registers.
 //!
-//! What the recorder knows of other processes from their beginning on, it asks the kernel here: what it
-//! writes when a thread ends, how nice the process is, on which cores it wants to run. The text is patched as
-//! that of a fresh image, though threads stand anywhere in it. Each thread goes on where the patches lead. An
-//! instruction into whose middle something in memory may lead is left as it is.
+//! What the recorder knows of other processes from their beginning on, it asks the kernel here: what the
+//! kernel is to write when a thread ends, how nice the process is, on which cores it wants to run. The text
+//! is patched as that of a fresh image, though threads stand anywhere in it. Each thread goes on where the
+//! patches lead. An instruction into whose middle something in memory may lead is left as it is.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -71,8 +71,7 @@ pub fn rdtscp() -> (u64, u32) {
     (tsc, aux)
 }
 
-/// May this process turn cpuid into a fault? Asks the kernel without changing anything that
-/// lasts.
+/// May this process turn cpuid into a fault? Asks the kernel without changing anything that lasts.
 pub fn has_cpuid_faulting() -> bool {
     if modes::is_cpuid_faulting() {
         return true;
