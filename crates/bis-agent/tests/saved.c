@@ -6,7 +6,7 @@
 
 #include "hooks.h"
 
-enum { LEN = 8192, ROUNDS = 50000, PAGE = 4096, LAST = 16 };
+enum { LEN = 8192, ROUNDS = 50000, LAST = 16 };
 #define ENABLED 0x2e7ul // x87, SSE, AVX, AVX-512, protection keys
 
 extern void hooks_saved(u64 *area);

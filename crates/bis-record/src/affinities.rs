@@ -64,6 +64,22 @@ impl Affinities {
     }
 }
 
+/// Is this core among those of a mask?
+fn has_core(mask: &[u8], core: u32) -> bool {
+    let byte = usize::try_from(core / 8).ok().and_then(|at| mask.get(at));
+    byte.is_some_and(|byte| byte >> (core % 8) & 1 != 0)
+}
+
+/// The first core of a mask.
+pub fn first_core(mask: &[u8]) -> Option<u32> {
+    (0..u32::try_from(8 * mask.len()).unwrap_or(0)).find(|core| has_core(mask, *core))
+}
+
+/// The core that a task is told which is on `core`, and for which those of a mask were asked.
+pub fn told(mask: &[u8], core: u32) -> u32 {
+    if has_core(mask, core) { core } else { first_core(mask).unwrap_or(core) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,6 +100,12 @@ mod tests {
         asked.forget(Tid(1));
         asked.inherit(Tid(1), Tid(2));
         assert_eq!(asked.of(Tid(2)), None);
+    }
+
+    #[test]
+    fn a_task_is_told_a_core_that_was_asked_for() {
+        assert_eq!([0, 1, 2, 9, 70].map(|core| told(&[0b100, 0b10], core)), [2, 2, 2, 9, 2]);
+        assert_eq!(told(&[0, 0], 3), 3);
     }
 
     #[test]

@@ -14,8 +14,8 @@ use std::mem;
 
 use bis_agent::hooks::SAFEPOINT_END;
 use bis_syscalls::{
-    Call, Handler, HookWait, Hooked, How, Plan, Planned, Row, errno::RESTARTS, is_never_restarted, may_block,
-    own, plan, row,
+    Call, Handler, HookWait, Hooked, How, Plan, Planned, Row, When, errno::RESTARTS, is_never_restarted,
+    may_block, own, plan, row,
 };
 use bis_trace::{
     event::SignalPoint,
@@ -293,6 +293,9 @@ impl Domain {
         if blocks && !self.relocate(tid)? {
             return Ok(());
         }
+        if !blocks {
+            self.keep_rest(tid)?;
+        }
         self.shorten(tid, call)?;
         let is_known = tried
             || self.call(tid)?.pauses
@@ -310,6 +313,18 @@ impl Domain {
             // Nor does it keep other domains waiting.
             self.gives_up = true;
         }
+        Ok(())
+    }
+
+    /// What the call writes when it is interrupted is kept as it is now: each look at the task interrupts it,
+    /// and it goes on. (Where others of its process run meanwhile, it writes to scratch.)
+    fn keep_rest(&mut self, tid: Tid) -> Result<()> {
+        let call = self.call(tid)?;
+        let rest = call.plan.pieces.iter().find(|piece| piece.when == When::Interrupted);
+        let place = rest.filter(|_| call.rest.is_none()).map(|piece| (Addr(piece.home), piece.len));
+        let Some((addr, len)) = place else { return Ok(()) };
+        let rest = self.memory.read_upto(addr, usize::try_from(len).unwrap_or(0));
+        self.call(tid)?.rest = Some((addr, rest));
         Ok(())
     }
 

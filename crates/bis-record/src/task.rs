@@ -92,6 +92,8 @@ pub struct InCall {
     pub writes: Vec<MemWrite>,
     /// What of these is ours.
     pub ours: Option<Box<Ours>>,
+    /// Where it writes when it is interrupted, and what was there at its entry.
+    pub rest: Option<(Addr, Vec<u8>)>,
     /// All memory before the call, for the slow path.
     pub before: Option<PageHashes>,
     /// It writes to standard output or error, whose lock we hold.
@@ -234,6 +236,7 @@ impl InCall {
             made: None,
             limit: None,
             cores: None,
+            rest: None,
         }
     }
 }

@@ -228,6 +228,7 @@ impl Task {
 
     /// It is not on its way to an event any more, and will not be again: what stops it for one is forgotten.
     pub(crate) fn leave_events(&mut self) {
+        (self.owes_tick, self.owes_trap) = (false, None);
         self.breakpoint = None;
         self.own_watches.clear();
         self.told = None;

@@ -285,9 +285,9 @@ impl Traps {
         (left != Some(0)).then_some((program, left))
     }
 
-    /// A task was stopped at one of the silent points. Has that become often just now? It is said once in an
-    /// interval.
-    pub(crate) fn is_often_silent(&mut self, program: Addr) -> bool {
+    /// A task was stopped at this point. True, once in an interval: it is one of the silent ones, and has
+    /// stopped tasks often by now.
+    pub(crate) fn count_silent_stop(&mut self, program: Addr) -> bool {
         if !self.silent.contains(&program) {
             return false;
         }

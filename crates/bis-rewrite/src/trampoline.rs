@@ -54,7 +54,8 @@ impl Trampoline {
     ///
     /// Anywhere from the way to the hook up to [`Trampoline::traced`] is the site: as if it had not begun.
     /// For [`Entry::SavedRcx`] that is not quite so, rcx may have its value elsewhere. And an `xsavec` may
-    /// have been executed; it may be executed again. (An `fnstenv`, too, which then masks what is masked.)
+    /// have been executed; it may be executed again. (An `fnstenv` may not: it masks all exceptions, and its
+    /// hook is ended by hand.)
     #[must_use]
     pub fn original(&self, pc: u64) -> Option<u64> {
         if let Some((original, _)) = self.places.iter().find(|(_, place)| *place == pc) {

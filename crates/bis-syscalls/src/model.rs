@@ -174,7 +174,8 @@ pub enum Kind {
     InOut(Size),
     /// Memory that the kernel may write whatever the result is.
     Always(Size),
-    /// Memory that the kernel writes when a signal interrupts the call.
+    /// Memory that the kernel writes when anything interrupts the call; also where the call goes on after
+    /// that, and ends as if nothing had: a recorder interrupts it more often.
     Rem(Size),
     /// Memory whose shape a function of the family knows.
     Via(Dir),

@@ -46,7 +46,7 @@ void hooks_number(struct chance_frame *f) {
   u64 kind = is_lsl ? NR_LSL : (modrm & 8) ? NR_RDSEED : NR_RDRAND;
   // What lies before the prefixes ends the way to this hook: the upper half of a small negative number.
   while (*--prefix != 0xff) {
-    if (*prefix == 0xf3) kind = NR_RDPID;
+    if ((*prefix == 0xf3) & !is_lsl) kind = NR_RDPID;
     is_short |= *prefix == 0x66;
     if ((*prefix & 0xf0) == 0x40) rex = *prefix;
   }

@@ -63,6 +63,14 @@ impl Domain {
             return self.expect_signal(tid, &regs);
         }
         let result = self.own_result(call, raw.result());
+        if let Some((addr, rest)) = call.rest.take()
+            && result != -i64::from(libc::EINTR)
+            && !RESTARTS.contains(&result)
+            && self.memory.read_upto(addr, rest.len()) != rest
+        {
+            // In the program's eyes nothing has interrupted it.
+            self.memory.write(addr, &rest)?;
+        }
         let mut outcome = self.recorder().outcome(tid, call, &raw)?;
         if let Some(handler) = call.handler {
             self.leave(handler, &mut Exit { tid, call, result, outcome: &mut outcome })?;

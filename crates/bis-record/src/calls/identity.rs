@@ -14,6 +14,7 @@ use bis_tracee::{
 
 use super::args::{CLONE_VM, clone_flags, int};
 use crate::{
+    affinities,
     calls::{Entry, Exit},
     crew::Crew,
     error::Result,
@@ -32,17 +33,6 @@ const READ_IMPLIES_EXEC: u32 = libc::READ_IMPLIES_EXEC as u32;
 /// Was bis started without address space randomisation?
 fn is_started_fixed() -> bool {
     proc::personality(process_id()) & NO_RANDOMIZE != 0
-}
-
-/// Is this core among those of a mask?
-fn has_core(mask: &[u8], core: u32) -> bool {
-    let byte = usize::try_from(core / 8).ok().and_then(|at| mask.get(at));
-    byte.is_some_and(|byte| byte >> (core % 8) & 1 != 0)
-}
-
-/// The first core of a mask.
-pub(crate) fn first_core(mask: &[u8]) -> Option<u32> {
-    (0..u32::try_from(8 * mask.len()).unwrap_or(0)).find(|core| has_core(mask, *core))
 }
 
 fn failed(errno: i32) -> Entry {
@@ -261,7 +251,7 @@ impl Crew {
     /// The core that a task which runs on `core` is told: `rdpid` and `lsl` say the same.
     pub(crate) fn told_core(&self, tid: Tid, core: u32) -> u32 {
         let Some(mask) = self.session.affinities.of(tid) else { return core };
-        if has_core(&mask, core) { core } else { first_core(&mask).unwrap_or(core) }
+        affinities::told(&mask, core)
     }
 
     /// The cores that the program knows a task of the recording to run on, a bit each.

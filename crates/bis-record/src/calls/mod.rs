@@ -9,7 +9,7 @@ mod entry;
 mod failed;
 pub mod finish;
 pub mod fork;
-pub(crate) mod identity;
+mod identity;
 pub mod left_out;
 mod letters;
 mod limits;

@@ -61,7 +61,11 @@ impl Looks {
     /// Adds one. True: a thread has to be started.
     fn add(&self, look: Look) -> bool {
         let mut waiting = self.lock();
-        if waiting.spent > LOOKS_MAX || look.is_private && !waiting.private.insert(look.key) {
+        if waiting.spent > LOOKS_MAX {
+            return false;
+        }
+        // The program may have thousands of these open itself, and leaves time for the others.
+        if look.is_private && (waiting.spent > LOOKS_MAX / 2 || !waiting.private.insert(look.key)) {
             return false;
         }
         waiting.looks.push_back(look);

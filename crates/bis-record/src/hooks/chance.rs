@@ -33,7 +33,10 @@ use bis_trace::{
     ours::Fault,
     types::{Addr, Registers, Tid},
 };
-use bis_tracee::cpu::{self, Chance};
+use bis_tracee::{
+    cpu::{self, Chance},
+    xsave,
+};
 use iced_x86::{Decoder, DecoderOptions};
 
 use super::{patching::Batch, texts::is_sought};
@@ -157,6 +160,23 @@ impl Process {
         let written = Addr(written?);
         let is_xsavec = patch.kind == SiteKind::Xsavec;
         Some((behind, if is_xsavec { Saved::State(written) } else { Saved::Environment(written) }))
+    }
+
+    /// A task stands in the hook behind an `xsavec` or `fnstenv`, or on the way there: what is left of that
+    /// is done by hand, and the task stands behind the instruction, with these registers. None: it is
+    /// somewhere else.
+    pub fn end_saved(&mut self, tid: Tid) -> Result<Option<Registers>> {
+        let regs = self.stopped(tid)?.regs()?;
+        let Some((behind, saved)) = self.behind_saved(&regs) else { return Ok(None) };
+        match saved {
+            Saved::State(area) => {
+                let xstate = self.stopped(tid)?.xstate()?;
+                xsave::fill_in(&self.memory, area, &xstate)?;
+            }
+            Saved::Environment(at) => xsave::take_place_out(&self.memory, at)?,
+        }
+        self.stopped(tid)?.set_regs(&behind)?;
+        Ok(Some(behind))
     }
 
     /// Puts something that faults in the place of the instruction. False: it is not there.

@@ -126,10 +126,29 @@ impl Process {
         Ok(())
     }
 
-    /// The task, which has a tracer, has stopped with its process inside of a hook, where no event can say
-    /// that it holds: it comes out of that first. True: it was that.
+    /// The task is in the hook behind an `xsavec` or `fnstenv`, which does not look whether it is to stop, or
+    /// on the way there: takes it out of that. True: it was that, and stands in its program.
+    pub fn leave_saved(&mut self, tid: Tid) -> Result<bool> {
+        if self.end_saved(tid)?.is_none() {
+            return Ok(false);
+        }
+        if let Some(hooks) = &self.hooks {
+            hooks.area.set(state::IN_HOOK, 0);
+        }
+        self.task(tid)?.standing.come_out_of_hook();
+        Ok(true)
+    }
+
+    /// The task, which has a tracer, has stopped with its process inside of a hook that makes a call, where
+    /// no event can say that it holds: it comes out of that first. True: it was that.
     pub fn leave_hook_to_halt(&mut self, tid: Tid) -> Result<bool> {
+        if self.leave_saved(tid)? {
+            return Ok(false);
+        }
         let Some(regs) = self.in_hook(tid)? else { return Ok(false) };
+        if self.hooks.as_ref().is_none_or(|hooks| hooks.area.get(state::PHASE) == 0) {
+            return Ok(false);
+        }
         if !self.call_off(tid, &regs)? {
             self.stop_in_hook();
         }
@@ -162,13 +181,10 @@ impl Process {
         Ok(true)
     }
 
-    /// The task, which is in a hook, stops at its end if it has made its call there.
-    pub fn stop_behind_hook(&self) {
-        if let Some(hooks) = &self.hooks
-            && hooks.area.get(state::PHASE) != 0
-        {
-            hooks.area.set(state::EXIT_STOP, 1);
-        }
+    /// The task, which is in a hook, stops at its end if it has made its call there. False: there is none.
+    pub fn stop_behind_hook(&self) -> bool {
+        let hooks = self.hooks.as_ref().filter(|hooks| hooks.area.get(state::PHASE) != 0);
+        hooks.inspect(|hooks| hooks.area.set(state::EXIT_STOP, 1)).is_some()
     }
 
     /// The task, which is in a hook, stops at its end; on its way out of it, at the next one.

@@ -31,7 +31,6 @@ pub mod watch;
 mod whereabouts;
 
 pub use begin::Inherited;
-pub use chance::Saved;
 pub use patching::NewText;
 
 use std::sync::Arc;

@@ -16,8 +16,7 @@ use super::{
     plain,
 };
 use crate::{
-    Checksum, calls::identity::first_core, crew::with_slot, domain::Domain, error::Result, process::Process,
-    task::Task,
+    Checksum, affinities, crew::with_slot, domain::Domain, error::Result, process::Process, task::Task,
 };
 
 const GETPPID: usize = libc::SYS_getppid as usize;
@@ -177,7 +176,7 @@ impl Process {
             // It is told of a core that was asked for (`Crew::told_core`).
             judged[GETCPU / 64] |= 1 << (GETCPU % 64);
             let begin = mask.iter().take(8).enumerate();
-            let first = first_core(mask).map_or(0, |first| u64::from(first) + 1);
+            let first = affinities::first_core(mask).map_or(0, |first| u64::from(first) + 1);
             told = [first, begin.fold(0, |bits, (at, byte)| bits | u64::from(*byte) << (8 * at))];
         }
         if hooks.told_cores != told {

@@ -13,10 +13,10 @@ use bis_trace::{
     event::{EventKind, RangeSum, TaskEnd},
     types::{Addr, Registers, Signal, Tid},
 };
-use bis_tracee::{TraceeError, maps, place, xsave};
+use bis_tracee::{TraceeError, maps, place};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
-use crate::{domain::Domain, error::Result, events::Recorder, hooks::Saved, process::Process};
+use crate::{domain::Domain, error::Result, events::Recorder, process::Process};
 
 /// Instructions that are done by hand, at most.
 const BY_HAND_MAX: usize = 16;
@@ -135,21 +135,7 @@ impl Domain {
             None => match self.stopped(tid)?.regs() {
                 // It has gone without the stop of its end: there is nobody left to ask.
                 Err(TraceeError::Died(dead)) if dead == tid => return Ok(()),
-                Ok(regs) => match self.behind_saved(&regs) {
-                    Some((behind, saved)) => {
-                        let stopped = self.stopped(tid)?;
-                        stopped.set_regs(&behind)?;
-                        match saved {
-                            Saved::State(area) => {
-                                let xstate = stopped.xstate()?;
-                                xsave::fill_in(&self.memory, area, &xstate)?;
-                            }
-                            Saved::Environment(at) => xsave::take_place_out(&self.memory, at)?,
-                        }
-                        behind
-                    }
-                    None => regs,
-                },
+                Ok(regs) => self.end_saved(tid)?.unwrap_or(regs),
                 Err(error) => return Err(error.into()),
             },
         };

@@ -61,6 +61,13 @@ impl Standing {
         *self = Standing { is_ready: true, place: Place::InHook };
     }
 
+    /// It stands in its program, at a place that no event describes, and no more in the hook where it was.
+    pub fn come_out_of_hook(&mut self) {
+        if self.is_in_hook() {
+            self.place = Place::Midway;
+        }
+    }
+
     /// It has stopped, or ended, and that is not dealt with yet.
     pub fn stop(&mut self) {
         self.is_ready = false;

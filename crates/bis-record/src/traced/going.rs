@@ -100,8 +100,10 @@ impl Process {
         let is_halted = self.task(tid)?.is_halted;
         if let Some((_, true)) = way.filter(|_| !is_halted) {
             match self.in_hook(tid)? {
-                // Its call has become a traced one, at which it stops, or it stops behind it.
-                Some(_) => self.stop_behind_hook(),
+                // Its call has become a traced one, at which it stops, or it stops behind it. A hook without
+                // a call does not look: it is asked again.
+                Some(_) if !self.stop_behind_hook() => self.session.watch.call(self.id),
+                Some(_) => {}
                 None => self.stopped(tid)?.ask()?,
             }
         }

@@ -121,7 +121,7 @@ impl Domain {
         if let Some(decided) = self.decided(tid) {
             return Ok(Told::Decided(decided));
         }
-        if self.in_hook(tid)?.is_some() {
+        if !self.leave_saved(tid)? && self.in_hook(tid)?.is_some() {
             return Ok(Told::Nobody);
         }
         if self.tell_interrupted(tid)? {

@@ -50,7 +50,7 @@ impl Replica<'_> {
                 let passed =
                     if limit.step { None } else { self.pass_rounds(task, (at, program, left), limit)? };
                 let Some(passed) = passed else {
-                    if !limit.step && self.traps.is_often_silent(program) {
+                    if !limit.step && self.traps.count_silent_stop(program) {
                         return Ok(Gone::Stopped(Stop::Point(who.tid, program)));
                     }
                     lifted = Some(at);

@@ -121,7 +121,8 @@ pub fn is_at_rest(file: &std::fs::File) -> bool {
 }
 
 /// Has a process this file open for writing now, or mapped so, as far as the kernel tells: it refuses a lease
-/// for reading, for no other reason. `file` is open for reading, by a description of its own.
+/// for reading for that (or because one is being broken). `file` is open for reading, by a description of its
+/// own.
 #[must_use]
 pub fn is_open_for_writing(file: &std::fs::File) -> bool {
     !is_at_rest(file) && std::io::Error::last_os_error().raw_os_error() == Some(libc::EAGAIN)
