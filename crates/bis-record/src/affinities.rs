@@ -40,12 +40,13 @@ impl Affinities {
         self.with(|asked| asked.insert(tid, mask));
     }
 
-    /// A task has been made, a thread as well as the child of a fork, and has the cores of its maker.
+    /// A task has been made, a thread as well as the child of a fork, and has the cores of its maker; but for
+    /// those that somebody has asked for since, who has seen it before its maker's call was over.
     pub fn inherit(&self, maker: Tid, child: Tid) {
-        self.with(|asked| match asked.get(&maker).cloned() {
-            Some(mask) => asked.insert(child, mask),
-            // The number may have been another task's.
-            None => asked.remove(&child),
+        self.with(|asked| {
+            if let Some(mask) = asked.get(&maker).cloned() {
+                asked.entry(child).or_insert(mask);
+            }
         });
     }
 
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_has_its_makers_cores_whoever_had_its_number_before() {
+    fn a_task_has_its_makers_cores_unless_others_were_asked_for_since() {
         let asked = Affinities::default();
         asked.inherit(Tid(1), Tid(2));
         assert_eq!(asked.of(Tid(2)), None);
@@ -97,9 +98,11 @@ mod tests {
         asked.inherit(Tid(1), Tid(2));
         asked.set(Tid(1), vec![2]);
         assert_eq!((asked.of(Tid(1)), asked.of(Tid(2))), (mask(2), mask(1)));
-        asked.forget(Tid(1));
         asked.inherit(Tid(1), Tid(2));
-        assert_eq!(asked.of(Tid(2)), None);
+        assert_eq!(asked.of(Tid(2)), mask(1));
+        asked.forget(Tid(2));
+        asked.inherit(Tid(1), Tid(2));
+        assert_eq!(asked.of(Tid(2)), mask(2));
     }
 
     #[test]

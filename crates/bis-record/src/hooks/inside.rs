@@ -139,16 +139,13 @@ impl Process {
         Ok(true)
     }
 
-    /// The task, which has a tracer, has stopped with its process inside of a hook that makes a call, where
-    /// no event can say that it holds: it comes out of that first. True: it was that.
+    /// The task, which has a tracer, has stopped with its process inside of a hook, where no event can say
+    /// that it holds: it comes out of that first. True: it was that.
     pub fn leave_hook_to_halt(&mut self, tid: Tid) -> Result<bool> {
         if self.leave_saved(tid)? {
             return Ok(false);
         }
         let Some(regs) = self.in_hook(tid)? else { return Ok(false) };
-        if self.hooks.as_ref().is_none_or(|hooks| hooks.area.get(state::PHASE) == 0) {
-            return Ok(false);
-        }
         if !self.call_off(tid, &regs)? {
             self.stop_in_hook();
         }
