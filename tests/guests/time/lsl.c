@@ -4,6 +4,7 @@
 // hooked: nothing makes it fault, so only text that is patched is recorded
 #include "../guest.h"
 #include "around.h"
+#include "everywhere.h"
 #include <sys/sysinfo.h>
 
 struct regs before, after;
@@ -60,21 +61,12 @@ static uint64_t many(int n) {
   return h;
 }
 
-static volatile uint64_t of_handler, sum[3];
-static volatile int ticks;
-
-static void tick(int sig) {
-  (void)sig;
-  of_handler = of_handler * 31 + many(10);
-  ticks++;
+// A prefix that means nothing here does not make it another instruction.
+static bool with_prefix(uint32_t selector, uint32_t *limit) {
+  bool found;
+  __asm__ volatile(".byte 0xf3\nlsl %2, %0\nsetz %1\nnop\nnop" : "+r"(*limit), "=qm"(found) : "r"(selector) : "cc");
+  return found;
 }
-
-static void *in_thread(void *arg) {
-  int i = *(int *)arg;
-  sum[i] = many(4000 * (i + 1));
-  return arg;
-}
-
 
 int main(void) {
   bool found;
@@ -96,25 +88,9 @@ int main(void) {
     printf("%x %d\n", short_wide(CORE) & 0xfff, sched_getcpu());
     short_small(CORE, 0);
   }
-  printf("%lx\n", many(60000));
-  int n[3] = {0, 1, 2};
-  pthread_t t[3];
-  for (int i = 0; i < 3; i++) t[i] = start_thread(in_thread, &n[i]);
-  for (int i = 0; i < 3; i++) join_thread(t[i]);
-  for (int i = 0; i < 3; i++) printf("%lx\n", sum[i]);
-  on_signal(SIGALRM, tick, 0);
-  struct itimerspec every = {{0, 2000000}, {0, 2000000}};
-  timer_t timer;
-  CHECK(timer_create(CLOCK_MONOTONIC, NULL, &timer) == 0 && timer_settime(timer, 0, &every, NULL) == 0);
-  uint64_t h = 0;
-  for (int i = 0; i < 200 && ticks < 5; i++) h += many(500);
-  CHECK(timer_delete(timer) == 0);
-  printf("%lx %lx %d\n", h, of_handler, ticks);
-  pid_t p = fork();
-  if (p == 0) {
-    printf("child %lx\n", many(1000));
-    _exit(4);
-  }
-  check_exited(p, 4);
+  uint32_t limit = 1;
+  CHECK(with_prefix(0x2b, &limit) && limit == 0xffffffff);
+  CHECK(!with_prefix(0x10, &limit) && limit == 0xffffffff);
+  everywhere(many);
   return guest_ok();
 }

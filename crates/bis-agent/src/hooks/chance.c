@@ -10,7 +10,7 @@
 #define ZF 0x40ul
 #define CORE_BITS 0xffful // node and core: the kernel keeps them together
 
-// What the program is told of the core that it is on: one that it has asked for, as by getcpu (`Process::leave_getcpu`).
+// What the program is told of the core that it is on: one that was asked for it, as by getcpu (`Crew::told_core`).
 static u64 told(u64 number) {
   u64 core = number & CORE_BITS;
   u64 is_asked = is(!S->core) | (below(core, 64) & S->cores >> (core & 63));

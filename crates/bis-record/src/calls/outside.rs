@@ -184,4 +184,15 @@ mod tests {
         assert!(looks.next(Duration::ZERO).is_some());
         assert!(looks.next(2 * LOOKS_MAX).is_none() && !looks.add(look()), "no time is left");
     }
+
+    #[test]
+    fn a_file_that_is_mapped_privately_is_looked_for_once_and_leaves_time() {
+        let look = |key, is_private| Look { key, seq: EventSeq(3), text: String::new(), is_private };
+        let looks = Looks::default();
+        assert!(looks.add(look((1, 2), true)) && !looks.add(look((1, 2), true)));
+        assert!(looks.next(Duration::ZERO).is_some() && looks.next(Duration::ZERO).is_none());
+        assert!(looks.add(look((1, 3), true)), "another one");
+        assert!(looks.next(LOOKS_MAX * 2 / 3).is_some() && looks.next(Duration::ZERO).is_none());
+        assert!(!looks.add(look((1, 4), true)) && looks.add(look((1, 4), false)));
+    }
 }
