@@ -1,8 +1,8 @@
 //! Where domains run. A supervisor and its tasks share one core, because a stop costs 25 times as much when
 //! they do not (DESIGN.md: 3.2 µs against 76 µs). Domains are spread over the cores that bis itself may use:
 //! each goes to the core with the fewest active ones, at its beginning and whenever it wakes up, and away
-//! from a core that others crowd (`bis_tracee::balance`). The first begins where bis itself was put: the
-//! kernel knows which core had room.
+//! from a core that others crowd (`bis_tracee::balance`); or all share one, where that is faster
+//! (`gather.rs`). The first begins where bis itself was put: the kernel knows which core had room.
 //!
 //! A domain in which `cpuid` tells which core it is executed on, and nothing records that (no hooks, and a
 //! processor that cannot make it fault), is on the first core, recorded and replayed
@@ -44,7 +44,12 @@ pub struct Cores {
     crowded_until: AtomicU64,
     /// Until when each is avoided: microseconds since then.
     avoided_until: Vec<AtomicU64>,
+    /// The slot that all domains share (`gather.rs`); [`NOWHERE`]: they are spread.
+    shared: AtomicUsize,
 }
+
+/// No slot.
+const NOWHERE: usize = usize::MAX;
 
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
@@ -59,7 +64,14 @@ impl Cores {
         let current = sys::current_core();
         let first = cores.iter().position(|core| Some(*core) == current).unwrap_or(0);
         let (began, crowded_until) = (Instant::now(), AtomicU64::new(0));
-        Cores { original, cores, active, first, began, crowded_until, avoided_until }
+        let shared = AtomicUsize::new(NOWHERE);
+        Cores { original, cores, active, first, began, crowded_until, avoided_until, shared }
+    }
+
+    /// From now on all domains that become active share the core of this number; `None`: they are spread.
+    pub fn share(&self, core: Option<usize>) {
+        let slot = core.and_then(|core| self.cores.iter().position(|number| *number == core));
+        self.shared.store(slot.unwrap_or(NOWHERE), Ordering::Relaxed);
     }
 
     /// The numbers of the cores, one for each slot.
@@ -97,6 +109,10 @@ impl Cores {
 
     /// The slot of the core that a domain should run on which is not counted yet.
     pub fn best(&self, current: Option<usize>) -> usize {
+        let shared = self.shared.load(Ordering::Relaxed);
+        if shared != NOWHERE {
+            return shared;
+        }
         let now = micros(self.began.elapsed());
         // Where all are avoided, the one where it is longest ago that a domain starved.
         let avoided = |slot: usize| self.avoided_until[slot].load(Ordering::Relaxed).saturating_sub(now);
@@ -167,6 +183,7 @@ mod tests {
             began: Instant::now(),
             crowded_until: AtomicU64::new(0),
             avoided_until: (0..3).map(|_| AtomicU64::new(0)).collect(),
+            shared: AtomicUsize::new(NOWHERE),
         };
         assert_eq!([cores.enter(None), cores.enter(None), cores.enter(None)], [1, 2, 0]);
         cores.leave(2);
@@ -178,6 +195,9 @@ mod tests {
         assert_eq!(cores.move_to(3, 0), 1);
         assert_eq!(cores.move_to(9, 1), 1, "there is no such core");
         assert_eq!(cores.enter(None), 0);
+        cores.share(Some(7));
+        assert_eq!([cores.best(Some(0)), cores.best(None)], [2, 2], "the one that all share");
+        cores.share(None);
         cores.avoid(7);
         assert_eq!(
             [cores.enter(None), cores.enter(None), cores.enter(None)],

@@ -23,6 +23,7 @@ mod error;
 mod events;
 mod fault;
 mod found;
+mod gather;
 mod guide;
 mod guided;
 mod halted;

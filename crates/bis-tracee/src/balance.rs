@@ -139,10 +139,14 @@ impl Seat {
         }
     }
 
-    /// Supervisor and runner are sent to the core of this number.
-    fn send_to(&self, core: usize) {
+    /// Supervisor and runner are sent to the core of this number, unless they have to be where they are. The
+    /// supervisor moves its other tasks when it comes to that ([`Seat::take_wanted`]). They may starve on
+    /// that core, too, before they have run there: so from now on they are looked at there.
+    pub fn send_to(&self, core: usize) {
+        let Some(of) = self.pinned(0) else { return };
         self.core.store(core, Ordering::Relaxed);
         self.wanted.store(core, Ordering::Relaxed);
+        of.threads().for_each(|tid| pin(tid, core));
     }
 
     /// The core to which supervisor and runner were sent: once, so that the others can follow.
@@ -185,6 +189,12 @@ pub struct Balance {
     took: Duration,
     /// What each had spent.
     spent: HashMap<u64, (Pinned, Vec<(Tid, Spent)>)>,
+    /// How long each has run since the look before.
+    ran: HashMap<u64, Duration>,
+    /// The time from the look before to the last one.
+    passed: Duration,
+    /// Seats share a core for a reason: they are not sent away for want of room.
+    together: bool,
     /// How long each core has been idle; known while one is crowded.
     idle: Option<HashMap<usize, Duration>>,
 }
@@ -259,7 +269,33 @@ fn idle_times(stat: &str) -> HashMap<usize, Duration> {
 
 impl Balance {
     pub fn new(cores: Vec<usize>) -> Balance {
-        Balance { cores, at: Instant::now(), took: Duration::ZERO, spent: HashMap::new(), idle: None }
+        Balance {
+            cores,
+            at: Instant::now(),
+            took: Duration::ZERO,
+            spent: HashMap::new(),
+            ran: HashMap::new(),
+            passed: EVERY,
+            together: false,
+            idle: None,
+        }
+    }
+
+    /// From now on seats share a core for a reason, or do no more. Those that starve are sent away all the
+    /// same.
+    pub fn set_together(&mut self, together: bool) {
+        self.together = together;
+    }
+
+    /// Which part of the time the seat of this number has run between the last two looks; `None`: it was not
+    /// there at both.
+    pub fn ran(&self, id: u64) -> Option<f64> {
+        Some(self.ran.get(&id)?.as_secs_f64() / self.passed.as_secs_f64())
+    }
+
+    /// How much time passed between the last two looks.
+    pub fn passed(&self) -> Duration {
+        self.passed
     }
 
     /// Is it time to look again?
@@ -279,17 +315,15 @@ impl Balance {
         let all: Vec<Pinned> = seats.clone().filter_map(|(id, seat)| seat.pinned(id)).collect();
         let stat = || fs::read_to_string("/proc/stat").unwrap_or_default();
         let began = Instant::now();
-        let chosen = self.choose(&all, self.at.elapsed(), Spent::of, is_runnable, || idle_times(&stat()));
+        self.passed = self.at.elapsed();
+        let chosen = self.choose(&all, self.passed, Spent::of, is_runnable, || idle_times(&stat()));
         self.at = Instant::now();
         self.took = self.at - began;
         let by_chance = || RandomState::new().hash_one(()) & 1 == 0;
         let Move { need, of, core } = chosen.filter(|found| found.need == Need::AnyOther || by_chance())?;
         let (id, seat) = seats.into_iter().find(|(id, _)| *id == of.id)?;
         tracing::debug!(id, from = of.core, to = core, ?need, "its core is crowded");
-        // These at once; the supervisor moves its other tasks when it comes to that. It may starve on that
-        // core, too, before it has run there: so from now on it is looked at there.
         seat.send_to(core);
-        of.threads().for_each(|tid| pin(tid, core));
         (need == Need::AnyOther).then_some(of.core)
     }
 
@@ -302,6 +336,7 @@ impl Balance {
         idle_times: impl Fn() -> HashMap<usize, Duration>,
     ) -> Option<Move> {
         let before = std::mem::take(&mut self.spent);
+        self.ran.clear();
         let mut crowded: Option<(Need, Pinned)> = None;
         for pinned in all {
             // A task that has ended may still be the runner, and its supervisor has something to do all the
@@ -319,7 +354,9 @@ impl Balance {
                 sum.ran += since.ran;
                 sum.waited += if waits { passed } else { since.waited };
             }
+            self.ran.insert(pinned.id, sum.ran);
             if let Some(need) = sum.need(passed)
+                && (need == Need::AnyOther || !self.together)
                 && crowded.is_none_or(|(most, _)| need > most)
             {
                 crowded = Some((need, *pinned));

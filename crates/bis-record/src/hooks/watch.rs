@@ -2,7 +2,7 @@
 //! that waits in its hook though nobody thought it would.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     mem,
     sync::{
         Arc, Mutex, OnceLock, PoisonError, Weak,
@@ -21,7 +21,13 @@ use bis_tracee::{
 };
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::{chaos::Chaos, cores::Cores, guide::Guide, space::Key};
+use crate::{
+    chaos::Chaos,
+    cores::Cores,
+    gather::{Gather, Placing, Work},
+    guide::Guide,
+    space::Key,
+};
 
 /// How often domains are looked at. A task whose turn may be over stops at its next hook.
 const TICK: Duration = Duration::from_millis(3);
@@ -132,6 +138,80 @@ struct Seen {
 struct Done {
     hooked: u64,
     stops: u64,
+}
+
+/// Which core each domain is on, and why.
+struct Places {
+    balance: Balance,
+    gather: Gather,
+    /// How many hooked calls each pinned domain had made at the last look.
+    calls: HashMap<DomainId, u64>,
+    /// The core that all share, and where each domain was before that.
+    shared: Option<usize>,
+    homes: HashMap<DomainId, usize>,
+}
+
+impl Places {
+    fn new(cores: &Cores) -> Places {
+        Places {
+            balance: Balance::new(cores.numbers().to_vec()),
+            gather: Gather::new(),
+            calls: HashMap::new(),
+            shared: None,
+            homes: HashMap::new(),
+        }
+    }
+
+    /// What these domains have done since the last look, as far as they were there and may be sent elsewhere.
+    fn work(&mut self, all: &[(DomainId, Arc<Watched>)]) -> Vec<Work> {
+        let then = mem::take(&mut self.calls);
+        let share = balance::EVERY.as_secs_f64() / self.balance.passed().as_secs_f64();
+        let of = |(id, watched): &(DomainId, Arc<Watched>)| {
+            let now = watched.get(state::COUNT);
+            self.calls.insert(*id, now);
+            let calls = (now.saturating_sub(*then.get(id)?) as f64 * share) as u64;
+            Some(Work { calls, ran: self.balance.ran(u64::from(id.0))? })
+        };
+        all.iter().filter_map(of).collect()
+    }
+
+    /// All these domains go to one core, or each to its own again, if that is likely to be faster.
+    fn gather(&mut self, all: &[(DomainId, Arc<Watched>)], cores: &Cores) {
+        let work = self.work(all);
+        let changed = self.gather.look(&work);
+        if let Some(placing) = changed {
+            tracing::debug!(?placing, ?work, "domains are sent elsewhere");
+            self.shared = (placing == Placing::Together).then(|| busiest(all)).flatten();
+            self.balance.set_together(self.shared.is_some());
+            cores.share(self.shared);
+        }
+        match self.shared {
+            // Some may have come since.
+            Some(core) => {
+                for (id, watched) in all {
+                    if let Some(home) = watched.seat.core().filter(|home| *home != core) {
+                        self.homes.insert(*id, home);
+                        watched.seat.send_to(core);
+                    }
+                }
+            }
+            None => {
+                for (id, watched) in all {
+                    self.homes.remove(id).into_iter().for_each(|home| watched.seat.send_to(home));
+                }
+                self.homes.clear();
+            }
+        }
+    }
+}
+
+/// The core on which most of these domains are.
+fn busiest(all: &[(DomainId, Arc<Watched>)]) -> Option<usize> {
+    let mut counts = BTreeMap::new();
+    all.iter()
+        .filter_map(|(_, watched)| watched.seat.core())
+        .for_each(|core| *counts.entry(core).or_insert(0) += 1);
+    counts.into_iter().max_by_key(|(_, count)| *count).map(|(core, _)| core)
 }
 
 /// A domain that makes this many hooked calls between two looks, and stops no more than that, gains nothing
@@ -245,7 +325,7 @@ impl Watch {
                 tracing::debug!(%error, "who watches waits for its core as all others do");
             }
             let (mut seen, mut done) = (HashMap::new(), HashMap::new());
-            let mut balance = Balance::new(cores.numbers().to_vec());
+            let mut places = Places::new(&cores);
             let mut rest = Duration::ZERO;
             loop {
                 thread::sleep(chaos.as_ref().map_or(TICK, |chaos| chaos.look()).max(rest));
@@ -253,8 +333,8 @@ impl Watch {
                 let Some(watch) = watch.upgrade() else { return };
                 watch.look(&mut seen);
                 watch.loosen(&mut done, &cores, chaos.is_some());
-                if balance.is_due() {
-                    watch.balance(&mut balance, &cores);
+                if places.balance.is_due() {
+                    watch.balance(&mut places, &cores, chaos.is_none());
                 }
                 rest = (used().saturating_sub(before) * REST).min(REST_MAX);
             }
@@ -296,13 +376,17 @@ impl Watch {
         }
     }
 
-    /// A domain whose core is crowded goes to one that has room. Those that are not pinned are the kernel's
-    /// to place.
-    fn balance(&self, balance: &mut Balance, cores: &Cores) {
-        let all = self.all();
-        let pinned = all.iter().filter(|(_, watched)| !watched.loose.load(Ordering::Relaxed));
-        let starved = balance.look(pinned.map(|(id, watched)| (u64::from(id.0), &watched.seat)));
+    /// A domain whose core is crowded goes to one that has room; or all share one, where they may and do more
+    /// there. Those that are not pinned are the kernel's to place.
+    fn balance(&self, places: &mut Places, cores: &Cores, may_gather: bool) {
+        let mut all = self.all();
+        all.retain(|(_, watched)| !watched.loose.load(Ordering::Relaxed));
+        let seats = all.iter().map(|(id, watched)| (u64::from(id.0), &watched.seat));
+        let starved = places.balance.look(seats);
         starved.into_iter().for_each(|core| cores.avoid(core));
+        if may_gather && cores.count() > 1 {
+            places.gather(&all, cores);
+        }
     }
 
     fn look(&self, seen: &mut HashMap<DomainId, Seen>) {
