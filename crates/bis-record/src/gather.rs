@@ -122,12 +122,14 @@ impl Gather {
                 self.phase = Phase::Rests(0);
                 None
             }
+            // So much less at once is in vain.
+            Phase::Settles(before) if 10 * calls < 7 * before => Some(self.give_up()),
             Phase::Settles(before) => {
                 self.phase = Phase::Tries(before);
                 None
             }
             Phase::Tries(before) if self.placing.pays(calls, before) => {
-                (self.phase, self.next_rest) = (Phase::Rests(REST_MIN), 2 * REST_MIN);
+                (self.phase, self.next_rest) = (Phase::Rests(4 * REST_MIN), 8 * REST_MIN);
                 None
             }
             Phase::Tries(_) => Some(self.give_up()),

@@ -1,8 +1,10 @@
 //! What concerns the hooks of all domains at once: a file that somebody maps, a turn that is over, a call
 //! that waits in its hook though nobody thought it would.
 
+mod places;
+
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap},
     mem,
     sync::{
         Arc, Mutex, OnceLock, PoisonError, Weak,
@@ -16,18 +18,14 @@ use bis_agent::hooks::{file_bit, state};
 use bis_trace::types::{Addr, DomainId, Tid};
 use bis_tracee::{
     area::Area,
-    balance::{self, Balance, Seat},
+    balance::{self, Seat},
     ours, sys,
 };
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::{
-    chaos::Chaos,
-    cores::Cores,
-    gather::{Gather, Placing, Work},
-    guide::Guide,
-    space::Key,
-};
+use places::Places;
+
+use crate::{chaos::Chaos, cores::Cores, guide::Guide, space::Key};
 
 /// How often domains are looked at. A task whose turn may be over stops at its next hook.
 const TICK: Duration = Duration::from_millis(3);
@@ -138,80 +136,6 @@ struct Seen {
 struct Done {
     hooked: u64,
     stops: u64,
-}
-
-/// Which core each domain is on, and why.
-struct Places {
-    balance: Balance,
-    gather: Gather,
-    /// How many hooked calls each pinned domain had made at the last look.
-    calls: HashMap<DomainId, u64>,
-    /// The core that all share, and where each domain was before that.
-    shared: Option<usize>,
-    homes: HashMap<DomainId, usize>,
-}
-
-impl Places {
-    fn new(cores: &Cores) -> Places {
-        Places {
-            balance: Balance::new(cores.numbers().to_vec()),
-            gather: Gather::new(),
-            calls: HashMap::new(),
-            shared: None,
-            homes: HashMap::new(),
-        }
-    }
-
-    /// What these domains have done since the last look, as far as they were there and may be sent elsewhere.
-    fn work(&mut self, all: &[(DomainId, Arc<Watched>)]) -> Vec<Work> {
-        let then = mem::take(&mut self.calls);
-        let share = balance::EVERY.as_secs_f64() / self.balance.passed().as_secs_f64();
-        let of = |(id, watched): &(DomainId, Arc<Watched>)| {
-            let now = watched.get(state::COUNT);
-            self.calls.insert(*id, now);
-            let calls = (now.saturating_sub(*then.get(id)?) as f64 * share) as u64;
-            Some(Work { calls, ran: self.balance.ran(u64::from(id.0))? })
-        };
-        all.iter().filter_map(of).collect()
-    }
-
-    /// All these domains go to one core, or each to its own again, if that is likely to be faster.
-    fn gather(&mut self, all: &[(DomainId, Arc<Watched>)], cores: &Cores) {
-        let work = self.work(all);
-        let changed = self.gather.look(&work);
-        if let Some(placing) = changed {
-            tracing::debug!(?placing, ?work, "domains are sent elsewhere");
-            self.shared = (placing == Placing::Together).then(|| busiest(all)).flatten();
-            self.balance.set_together(self.shared.is_some());
-            cores.share(self.shared);
-        }
-        match self.shared {
-            // Some may have come since.
-            Some(core) => {
-                for (id, watched) in all {
-                    if let Some(home) = watched.seat.core().filter(|home| *home != core) {
-                        self.homes.insert(*id, home);
-                        watched.seat.send_to(core);
-                    }
-                }
-            }
-            None => {
-                for (id, watched) in all {
-                    self.homes.remove(id).into_iter().for_each(|home| watched.seat.send_to(home));
-                }
-                self.homes.clear();
-            }
-        }
-    }
-}
-
-/// The core on which most of these domains are.
-fn busiest(all: &[(DomainId, Arc<Watched>)]) -> Option<usize> {
-    let mut counts = BTreeMap::new();
-    all.iter()
-        .filter_map(|(_, watched)| watched.seat.core())
-        .for_each(|core| *counts.entry(core).or_insert(0) += 1);
-    counts.into_iter().max_by_key(|(_, count)| *count).map(|(core, _)| core)
 }
 
 /// A domain that makes this many hooked calls between two looks, and stops no more than that, gains nothing
