@@ -21,7 +21,7 @@ use bis_agent::{
     OURS,
     hooks::{entries, state},
 };
-use bis_syscalls::Dir;
+use bis_syscalls::{Dir, Handler};
 use bis_trace::{
     StreamWriter,
     event::{Event, EventKind, Lapse, MemWrite, Outcome, PausePlace, RangeSum, SignalPoint},
@@ -38,7 +38,7 @@ use crate::{
     hooks::{clock, counter, plain},
     places::surroundings::saved_states,
     process::Process,
-    task::{Handle, stack_pointer, stack_pointers},
+    task::{Handle, Task, stack_pointer, stack_pointers},
 };
 
 const NR_FUTEX: u64 = libc::SYS_futex as u64;
@@ -303,6 +303,14 @@ impl Recorder<'_> {
     /// a domain with the token may touch are stable here.
     pub fn sums(&mut self, tid: Tid) -> Result<Vec<RangeSum>> {
         let Some(checksum) = self.session.options.checksum else { return Ok(Vec::new()) };
+        // Another task's call that is under way may have changed what is mapped; the stream says it at its
+        // end.
+        let changes = |task: &Task| {
+            task.call.as_ref().is_some_and(|call| call.handler.is_some_and(Handler::changes_mappings))
+        };
+        if self.tasks.values().any(|task| task.tid != tid && changes(task)) {
+            return Ok(Vec::new());
+        }
         // While account is kept of writes, pages look touched that are not; a reader has them, from
         // then on.
         self.writes = None;

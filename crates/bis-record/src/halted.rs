@@ -1,10 +1,12 @@
-//! The tasks that are stopped with their processes, for tasks that read of them in /proc: to the kernel, they
-//! stand in stops of their supervisors' like all others.
+//! The tasks that are stopped with their processes: for tasks that read of them in /proc (to the kernel, they
+//! stand in stops of their supervisors' like all others), and for when nobody is left who could let them go
+//! on (`session/orphaned.rs`).
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
+    mem,
     sync::{
-        Mutex, PoisonError,
+        Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -17,6 +19,9 @@ pub struct Halted {
     tids: Mutex<HashSet<Tid>>,
     /// In most recordings nothing is ever stopped, and tasks report often.
     is_used: AtomicBool,
+    /// The tasks that a signal stops, or has stopped, with their processes, and whether somebody was there,
+    /// when it was looked last, who could let them go on.
+    kept: Mutex<HashMap<Tid, bool>>,
 }
 
 impl Halted {
@@ -38,6 +43,36 @@ impl Halted {
     pub fn has(&self, tid: Tid) -> bool {
         self.with(|tids| tids.contains(&tid))
     }
+
+    fn kept(&self) -> MutexGuard<'_, HashMap<Tid, bool>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A signal is about to stop the task with its process: is somebody there who could let it go on?
+    pub fn stops(&self, tid: Tid, is_kept: bool) {
+        self.is_used.store(true, Ordering::Release);
+        self.kept().insert(tid, is_kept);
+    }
+
+    /// The task has gone on, or was not stopped.
+    pub fn forget_stop(&self, tid: Tid) {
+        if self.is_used.load(Ordering::Acquire) {
+            self.kept().remove(&tid);
+        }
+    }
+
+    /// Looks at each stopped task whether somebody is there who could let it go on. Those for which this has
+    /// come to an end since the last look.
+    pub fn forsaken(&self, is_kept: impl Fn(Tid) -> bool) -> Vec<Tid> {
+        if !self.is_used.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        let is_forsaken = |(tid, kept): (&Tid, &mut bool)| {
+            let before = mem::replace(kept, is_kept(*tid));
+            (before && !*kept).then_some(*tid)
+        };
+        self.kept().iter_mut().filter_map(is_forsaken).collect()
+    }
 }
 
 #[cfg(test)]
@@ -53,5 +88,17 @@ mod tests {
         assert!(halted.has(Tid(7)) && !halted.has(Tid(8)));
         halted.set(Tid(7), false);
         assert!(!halted.has(Tid(7)));
+    }
+
+    #[test]
+    fn who_loses_the_last_who_could_let_it_go_on_is_told_once() {
+        let halted = Halted::default();
+        halted.stops(Tid(7), true);
+        halted.stops(Tid(8), true);
+        halted.stops(Tid(9), false);
+        assert_eq!(halted.forsaken(|tid| tid != Tid(9)), [], "nobody was there before either");
+        halted.forget_stop(Tid(8));
+        assert_eq!(halted.forsaken(|_| false), [Tid(7)]);
+        assert_eq!(halted.forsaken(|_| false), []);
     }
 }

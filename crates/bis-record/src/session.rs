@@ -2,6 +2,7 @@
 //! `session/end.rs`, the signals that come to bis in `session/signals.rs`.
 
 mod end;
+mod orphaned;
 mod progress;
 mod signals;
 mod threads;

@@ -43,6 +43,7 @@ use bis_trace::{
 };
 use bis_tracee::{
     cpu::{self, Chance},
+    ours,
     siginfo::{Disposition, SigInfo},
 };
 
@@ -58,6 +59,7 @@ impl Domain {
     /// The task is about to receive a signal.
     pub fn signal_stop(&mut self, tid: Tid, signal: Signal) -> Result<()> {
         let info = SigInfo(self.stopped(tid)?.siginfo()?);
+        let info = self.recorder().as_of_kernel(tid, info)?;
         if info.is_fault() && !self.take_queued(&info) {
             return if self.fault_in_hook(tid)? { Ok(()) } else { self.fault(tid, &info) };
         }
@@ -200,6 +202,20 @@ impl Domain {
 }
 
 impl Recorder<'_> {
+    /// What the recorder sends to a process group in the kernel's place (`session/orphaned.rs`), or hands on
+    /// to the program, comes from the kernel in the program's eyes.
+    fn as_of_kernel(&mut self, tid: Tid, info: SigInfo) -> Result<SigInfo> {
+        let is_ours = [Signal::HUP, Signal::CONT].contains(&info.signal())
+            && info.code() == libc::SI_USER
+            && info.sender() == ours::process_id();
+        if !is_ours {
+            return Ok(info);
+        }
+        let info = SigInfo::of_kernel(info.signal());
+        self.stopped(tid)?.set_siginfo(&info.0)?;
+        Ok(info)
+    }
+
     /// The signal itself in the place of the one that was sent to bring it: one that had come while a hook
     /// waited in this call, or when it would have found a handler. None: `info` is no such signal, or its
     /// place is not here.

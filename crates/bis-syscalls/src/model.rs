@@ -299,6 +299,19 @@ pub enum Handler {
     Wait,
 }
 
+impl Handler {
+    /// Does the call change what is mapped, or how?
+    pub fn changes_mappings(self) -> bool {
+        use Handler::{
+            Brk, Madvise, Mmap, Mprotect, Mremap, Munmap, PkeyMprotect, RemapFilePages, Shmat, Shmdt,
+        };
+        matches!(
+            self,
+            Mmap | Munmap | Mprotect | PkeyMprotect | Mremap | Brk | Madvise | RemapFilePages | Shmat | Shmdt
+        )
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -321,6 +321,7 @@ const SIGNAL_NAMES: [&str; 32] = [
 ];
 
 impl Signal {
+    pub const HUP: Signal = Signal(1);
     pub const TRAP: Signal = Signal(5);
     pub const BUS: Signal = Signal(7);
     pub const KILL: Signal = Signal(9);

@@ -272,9 +272,19 @@ impl Stat {
         self.field(3)?.chars().next()
     }
 
+    /// Its process's parent; 0: that is outside of our pid namespace.
+    pub fn parent(&self) -> Option<Tid> {
+        self.field(4)?.parse().ok().map(Tid)
+    }
+
     /// The number of its process group.
     pub fn group(&self) -> Option<i32> {
         self.field(5)?.parse().ok()
+    }
+
+    /// The number of its session.
+    pub fn session(&self) -> Option<i32> {
+        self.field(6)?.parse().ok()
     }
 
     /// `PF_*` of the kernel's `include/linux/sched.h`.

@@ -18,6 +18,14 @@ pub struct SigInfo(pub [u8; 128]);
 const KEPT: usize = 48;
 
 impl SigInfo {
+    /// Of a signal that the kernel itself has sent, for no fault.
+    pub fn of_kernel(signal: Signal) -> SigInfo {
+        let mut info = [0; 128];
+        info[..4].copy_from_slice(&i32::from(signal.0).to_le_bytes());
+        info[8..12].copy_from_slice(&libc::SI_KERNEL.to_le_bytes());
+        SigInfo(info)
+    }
+
     /// As a program has it at `addr`, to send it. None: it is not there.
     pub fn read(memory: &Memory, addr: Addr) -> Option<SigInfo> {
         let mut info = SigInfo([0; 128]);

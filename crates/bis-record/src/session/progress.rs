@@ -157,6 +157,7 @@ impl Session {
     pub fn process_ended(&self, pid: Tid, exit_code: u8) {
         self.limits.forget(pid);
         self.affinities.forget(pid);
+        self.let_orphaned_go();
         self.update(|progress| {
             if progress.root == Some(pid) {
                 progress.exit_code = Some(exit_code);

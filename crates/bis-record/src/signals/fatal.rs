@@ -4,7 +4,10 @@ use bis_trace::{
     event::{EventKind, SignalEvent, SignalPoint},
     types::{Registers, Signal, Tid},
 };
-use bis_tracee::{Resume, siginfo::SigInfo};
+use bis_tracee::{
+    Resume,
+    siginfo::{SigInfo, is_stop},
+};
 
 use crate::{domain::Domain, error::Result};
 
@@ -34,6 +37,10 @@ impl Domain {
     /// handler.
     pub fn suffer(&mut self, tid: Tid, signal: Signal) -> Result<()> {
         self.task(tid)?.inject = Some(signal);
+        if is_stop(signal) {
+            // Others may learn that it has stopped, and end, before it reports that.
+            self.session.about_to_stop(tid);
+        }
         self.resume(tid, Resume::Cont)?;
         self.wait_for_report(tid)
     }

@@ -50,7 +50,7 @@ fn as_of_kernel(info: SigInfo) -> SigInfo {
     let is_of_attach = info.signal() == Signal::STOP
         && info.code() == libc::SI_TKILL
         && [ours::process_id(), Tid(0)].contains(&info.sender());
-    if is_of_attach { SigInfo(siginfo(libc::SIGSTOP, libc::SI_KERNEL)) } else { info }
+    if is_of_attach { SigInfo::of_kernel(Signal::STOP) } else { info }
 }
 
 /// The number of a call as a tracer finds it in `orig_rax`. The kernel takes the lower half of what a 64-bit
