@@ -70,6 +70,14 @@ pub const XSAVEC_KEPT_FROM: u64 = symbols::XSAVEC_KEPT;
 /// The registers of the program that it keeps, by their numbers, the first one at the end of the hooks' stack
 /// ([`SCRATCH_BASE`]), the next one below it; and below all, the flags. It uses no other of the program's.
 pub const XSAVEC_KEPT: [u8; 8] = [0, 2, 6, 7, 8, 9, 10, 11];
+/// From here on, flags, rsi and rdi are on its stack, in this order ([`SCRATCH_BASE`]).
+pub const CPUID_KEPT_FROM: u64 = symbols::CPUID_KEPT;
+/// Where it begins to take the answer out of the row at rsi. Until then, rax and rcx are the question, and
+/// rdx is what it was entered with.
+pub const CPUID_FOUND: u64 = symbols::CPUID_FOUND;
+/// Where it is about to leave the question to the trampoline's own instruction. It has not touched rax, rcx
+/// and rdx.
+pub const CPUID_LEFT: u64 = symbols::CPUID_LEFT;
 /// Address just after that hook. All of the ways into hooks, and out of them but to a safepoint, lie between
 /// [`ENTER`] and here.
 pub const CPUID_END: u64 = symbols::MAKE;

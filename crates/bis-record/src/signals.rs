@@ -179,7 +179,13 @@ impl Domain {
             self.recorder().give_back_segv(tid)?;
             self.task(tid)?.standing.go_on();
             self.instruction_is_over(tid);
-            return self.event(tid, EventKind::Instruction { insn, before, after });
+            self.event(tid, EventKind::Instruction { insn, before, after })?;
+            // In a loop of these, a signal that was kept back has no other place. One behind a step of its
+            // tracer's comes after that.
+            if !self.session.traced.is_stepped(tid) {
+                self.deliver_stashed(tid, &after, SignalPoint::AfterEvent)?;
+            }
+            return Ok(());
         }
         if signal == Signal::SEGV && self.recorder().unguard(tid, info, &before)? {
             return self.recorder().give_back_segv(tid);

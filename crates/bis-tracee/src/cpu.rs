@@ -67,10 +67,8 @@ pub fn emulate(insn: Insn, len: u64, before: &Registers, answers: &[Cpuid], leve
         }
         Insn::Cpuid => {
             let (leaf, subleaf) = (low_half(before.rax), low_half(before.rcx));
-            let is_asked = |it: &&Cpuid| it.leaf == leaf && it.subleaf.is_none_or(|asked| asked == subleaf);
-            let known = answers.iter().find(is_asked).map(|it| it.answer);
-            let [eax, ebx, ecx, edx] = known.unwrap_or_else(|| told(level, leaf, subleaf));
-            (after.rax, after.rbx, after.rcx, after.rdx) = (eax.into(), ebx.into(), ecx.into(), edx.into());
+            let answer = cpuid_known(before, answers).unwrap_or_else(|| told(level, leaf, subleaf));
+            after = with_answer(after, answer);
         }
         // `Chance::emulate`: what they do is said by more than their kind.
         Insn::Rdrand
@@ -82,6 +80,18 @@ pub fn emulate(insn: Insn, len: u64, before: &Registers, answers: &[Cpuid], leve
         | Insn::Fnstenv => {}
     }
     after
+}
+
+/// The answer to what `cpuid` is asked with these registers, if it is among those that are known.
+pub fn cpuid_known(before: &Registers, answers: &[Cpuid]) -> Option<[u32; 4]> {
+    let (leaf, subleaf) = (low_half(before.rax), low_half(before.rcx));
+    let is_asked = |it: &&Cpuid| it.leaf == leaf && it.subleaf.is_none_or(|asked| asked == subleaf);
+    answers.iter().find(is_asked).map(|it| it.answer)
+}
+
+/// These registers, with what `cpuid` has answered: eax, ebx, ecx, edx.
+pub fn with_answer(regs: Registers, [eax, ebx, ecx, edx]: [u32; 4]) -> Registers {
+    Registers { rax: eax.into(), rbx: ebx.into(), rcx: ecx.into(), rdx: edx.into(), ..regs }
 }
 
 /// The answer without: rdrand, rdseed (chance), rdpid, umonitor/tpause (the time stamp without rdtsc),

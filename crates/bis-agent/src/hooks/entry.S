@@ -260,6 +260,8 @@ hooks_xsavec_kept:
 
     // The cpuid instruction: rdx = the address behind the trampoline's own, which is two bytes long. Answered from the
     // table, if that has the question; nothing is logged, because the table is the same in replay.
+    //
+    // A task that has to stop here is taken out by hand: hooks/chance.rs of the recorder knows what is where.
     .globl hooks_cpuid
 hooks_cpuid:
     movq %rsp, STATE_RSP
@@ -269,6 +271,8 @@ hooks_cpuid:
     pushfq
     pushq %rsi
     pushq %rdi
+    .globl hooks_cpuid_kept
+hooks_cpuid_kept:
     movl $CPUID_BASE, %esi
     movl (%rsi), %edi
     addq $8, %rsi
@@ -282,11 +286,15 @@ hooks_cpuid:
     je 3f
 2:  addq $24, %rsi
     jmp 1b
+    .globl hooks_cpuid_found
+hooks_cpuid_found:
 3:  movl 8(%rsi), %eax
     movl 12(%rsi), %ebx
     movl 16(%rsi), %ecx
     movl 20(%rsi), %edx
     jmp 5f
+    .globl hooks_cpuid_left
+hooks_cpuid_left:
 4:  subq $2, STATE_EXIT
 5:  popq %rdi
     popq %rsi

@@ -162,11 +162,52 @@ impl Process {
         Some((behind, if is_xsavec { Saved::State(written) } else { Saved::Environment(written) }))
     }
 
-    /// A task stands in the hook behind an `xsavec` or `fnstenv`, or on the way there: what is left of that
-    /// is done by hand, and the task stands behind the instruction, with these registers. None: it is
+    /// A task stands in the hook of a `cpuid`, or on the way there: the program's registers where it would
+    /// come out of that. None: it is somewhere else.
+    fn behind_cpuid(&self, regs: &Registers) -> Option<Registers> {
+        let (area, rip) = (&self.hooks.as_ref()?.area, regs.rip);
+        let answers = &self.session.hook_image.cpuid;
+        // One that is not known is left to the trampoline's own instruction, which is two bytes long.
+        let answered = |own: Registers| match cpu::cpuid_known(&own, answers) {
+            Some(answer) => cpu::with_answer(Registers { rip: own.rdx, ..own }, answer),
+            None => Registers { rip: own.rdx.wrapping_sub(2), ..own },
+        };
+        if let Some(end) = self.space.patches().cpuid_end(regs.ip()) {
+            return Some(answered(Registers { rdx: end.0, ..*regs }));
+        }
+        if !(hooks::CPUID..hooks::CPUID_END).contains(&rip) {
+            return None;
+        }
+        let mut own = *regs;
+        if rip != hooks::CPUID {
+            own.rsp = area.get(state::RSP);
+        }
+        if rip >= hooks::CPUID_KEPT_FROM {
+            let slot = |number: u64| self.memory.read_u64(Addr(hooks::SCRATCH_BASE - 8 * number)).ok();
+            (own.eflags, own.rsi, own.rdi) = (slot(1)?, slot(2)?, slot(3)?);
+        }
+        if rip <= hooks::CPUID_FOUND || rip == hooks::CPUID_LEFT {
+            return Some(answered(own));
+        }
+        if rip < hooks::CPUID_LEFT {
+            let row = self.memory.read_upto(Addr(regs.rsi + 8), 16);
+            let (words, _) = row.as_chunks();
+            let [eax, ebx, ecx, edx] = *words else { return None };
+            own = cpu::with_answer(own, [eax, ebx, ecx, edx].map(u32::from_le_bytes));
+        }
+        Some(Registers { rip: area.get(state::EXIT), ..own })
+    }
+
+    /// A task stands in a hook that logs nothing, or on the way there (that of a `cpuid`, or behind an
+    /// `xsavec` or `fnstenv`): what is left of that is done by hand, and the task stands behind the
+    /// instruction, with these registers; or at a `cpuid` that the hook would have left to us. None: it is
     /// somewhere else.
-    pub fn end_saved(&mut self, tid: Tid) -> Result<Option<Registers>> {
+    pub fn end_by_hand(&mut self, tid: Tid) -> Result<Option<Registers>> {
         let regs = self.stopped(tid)?.regs()?;
+        if let Some(behind) = self.behind_cpuid(&regs) {
+            self.stopped(tid)?.set_regs(&behind)?;
+            return Ok(Some(behind));
+        }
         let Some((behind, saved)) = self.behind_saved(&regs) else { return Ok(None) };
         match saved {
             Saved::State(area) => {

@@ -43,6 +43,9 @@ impl Domain {
             Disposition::Fatal if self.is_outlived(tid) => {}
             _ => return Ok(false),
         }
+        if self.leave_by_hand(tid)? {
+            return Ok(false);
+        }
         let Some(regs) = self.in_hook(tid)? else { return Ok(false) };
         let interrupts = self.call_off(tid, &regs)?;
         // What one carries is kept already.
@@ -61,6 +64,7 @@ impl Domain {
 
     /// The task has stopped because its supervisor wanted to look after it.
     pub fn looked_after(&mut self, tid: Tid) -> Result<()> {
+        self.leave_by_hand(tid)?;
         if let Some(regs) = self.in_hook(tid)? {
             if !self.call_off(tid, &regs)? {
                 // It has been at that call for long. Meanwhile the hooks were told that its turn is over, and
@@ -126,10 +130,11 @@ impl Process {
         Ok(())
     }
 
-    /// The task is in the hook behind an `xsavec` or `fnstenv`, which does not look whether it is to stop, or
-    /// on the way there: takes it out of that. True: it was that, and stands in its program.
-    pub fn leave_saved(&mut self, tid: Tid) -> Result<bool> {
-        if self.end_saved(tid)?.is_none() {
+    /// The task is in a hook that logs nothing and does not look whether it is to stop, or on the way there:
+    /// takes it out of that. (One in a loop around such a hook would hardly ever be found outside of it.)
+    /// True: it was that, and stands in its program.
+    pub fn leave_by_hand(&mut self, tid: Tid) -> Result<bool> {
+        if self.hooks.is_none() || self.end_by_hand(tid)?.is_none() {
             return Ok(false);
         }
         if let Some(hooks) = &self.hooks {
@@ -142,7 +147,7 @@ impl Process {
     /// The task, which has a tracer, has stopped with its process inside of a hook, where no event can say
     /// that it holds: it comes out of that first. True: it was that.
     pub fn leave_hook_to_halt(&mut self, tid: Tid) -> Result<bool> {
-        if self.leave_saved(tid)? {
+        if self.leave_by_hand(tid)? {
             return Ok(false);
         }
         let Some(regs) = self.in_hook(tid)? else { return Ok(false) };

@@ -135,7 +135,7 @@ impl Domain {
             None => match self.stopped(tid)?.regs() {
                 // It has gone without the stop of its end: there is nobody left to ask.
                 Err(TraceeError::Died(dead)) if dead == tid => return Ok(()),
-                Ok(regs) => self.end_saved(tid)?.unwrap_or(regs),
+                Ok(regs) => self.end_by_hand(tid)?.unwrap_or(regs),
                 Err(error) => return Err(error.into()),
             },
         };

@@ -453,6 +453,11 @@ impl Patches {
         (is_silent && way < rip && rip < patch.traced()).then_some(Addr(end))
     }
 
+    /// As [`Patches::silent_end`], for the hook of cpuid.
+    pub fn cpuid_end(&self, rip: Addr) -> Option<Addr> {
+        self.silent_end(rip).filter(|_| self.in_trampoline(rip).is_some_and(|it| it.kind == SiteKind::Cpuid))
+    }
+
     /// Has a hook left the call that comes next here to the supervisor?
     pub fn is_left(&self, rip: Addr) -> bool {
         self.in_trampoline(rip).is_some_and(|patch| patch.kind == SiteKind::Syscall && patch.traced() == rip)

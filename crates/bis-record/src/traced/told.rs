@@ -121,7 +121,7 @@ impl Domain {
         if let Some(decided) = self.decided(tid) {
             return Ok(Told::Decided(decided));
         }
-        if !self.leave_saved(tid)? && self.in_hook(tid)?.is_some() {
+        if !self.leave_by_hand(tid)? && self.in_hook(tid)?.is_some() {
             return Ok(Told::Nobody);
         }
         if self.tell_interrupted(tid)? {
@@ -172,7 +172,7 @@ impl Domain {
         if let Some(decided) = self.decided(tid) {
             return Ok(Told::Decided(decided));
         }
-        if self.in_hook(tid)?.is_some() {
+        if !self.leave_by_hand(tid)? && self.in_hook(tid)?.is_some() {
             return Ok(Told::Nobody);
         }
         let seized = self.session.traced.with_live(tid, |it| {
