@@ -51,14 +51,16 @@ impl Domain {
         }
         self.watched.seat.set_runner(tid);
         self.show_sandbox(tid);
-        // Its tracer hears of what it executes, and a hook's number would be one of its steps.
-        let is_stepped = self.session.traced.is_stepped(tid);
+        // Its tracer hears of what it executes, and a hook's number would be one of its steps; or waits for it
+        // to stop, which it could not in a hook.
+        let is_told = self.session.traced.is_stepped(tid) || self.session.traced.is_asked(tid);
+        let is_halted = self.tasks.get(&tid).is_some_and(|task| task.is_halted);
         let Some(hooks) = &self.hooks else { return };
         // What is logged already has been logged as things were.
         if !hooks.area.has_log() {
             hooks.area.set(state::ALONE, alone.into());
         }
-        hooks.area.set(state::STOP, (stashed || is_stepped).into());
+        hooks.area.set(state::STOP, (stashed || is_told || is_halted).into());
         hooks.area.set(state::CHANGES, self.change_limit(tid).0);
         let time = self.linger_time(tid);
         hooks.area.set(state::LINGER, time.as_nanos().try_into().unwrap_or(0));

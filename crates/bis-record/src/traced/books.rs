@@ -263,6 +263,11 @@ impl Books {
         self.is_used() && self.with_live(tid, |it| it.mode.is_step()) == Some(true)
     }
 
+    /// Has a tracer of the program's asked the task to stop, wherever it is?
+    pub fn is_asked(&self, tid: Tid) -> bool {
+        self.with_live(tid, |it| it.is_asked) == Some(true)
+    }
+
     /// Does a tracer of the program's have it stopped where it touches some data?
     pub fn is_watched(&self, tid: Tid) -> bool {
         self.with_live(tid, |it| it.debug.is_used()) == Some(true)

@@ -96,14 +96,16 @@ impl Process {
     /// stop on its way here has made the kernel forget that.
     pub fn way_on(&mut self, tid: Tid) -> Result<Resume> {
         let way = self.session.traced.with_live(tid, |it| (it.mode, it.is_asked));
-        // One that is to stop with its process is asked for that where it can ([`Domain::resume`]).
         let is_halted = self.task(tid)?.is_halted;
-        if let Some((_, true)) = way.filter(|_| !is_halted) {
+        if is_halted || matches!(way, Some((_, true))) {
             match self.in_hook(tid)? {
                 // Its call has become a traced one, at which it stops, or it stops behind it. A hook without
-                // a call does not look: it is asked again.
+                // a call does not look, or has looked, and the program may compute for long behind it: it is
+                // asked again.
                 Some(_) if !self.stop_behind_hook() => self.session.watch.call(self.id),
                 Some(_) => {}
+                // One that is to stop with its process is asked for that where it can ([`Domain::resume`]).
+                None if is_halted => {}
                 None => self.stopped(tid)?.ask()?,
             }
         }

@@ -4,7 +4,11 @@ use bis_trace::types::{Signal, Tid};
 use bis_tracee::ours;
 
 use super::books::State;
-use crate::{crew::Crew, error::Result, task::Handle};
+use crate::{
+    crew::Crew,
+    error::Result,
+    task::{Handle, Task},
+};
 
 pub(super) const CHLD: Signal = Signal(17);
 
@@ -27,7 +31,10 @@ impl Crew {
         let tids: Vec<Tid> = self.tasks.keys().copied().collect();
         for tid in tids {
             let is_asked = self.session.traced.with_live(tid, |it| it.is_asked && it.state == State::Runs);
-            if is_asked == Some(true) || self.waits_in_vain(tid) {
+            // One that stands in a hook is to come out of that first.
+            let runs = |task: &Task| task.is_halted && matches!(task.handle, Handle::Running(_));
+            let has_halted = self.tasks.get(&tid).is_some_and(runs);
+            if is_asked == Some(true) || has_halted || self.waits_in_vain(tid) {
                 self.ask_to_stop(tid)?;
             }
         }
