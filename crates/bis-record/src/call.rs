@@ -205,7 +205,7 @@ impl Domain {
     fn deliver_first(&mut self, tid: Tid, call: &Call, entry: &Registers, vsyscall: bool) -> Result<bool> {
         let before = entry.before_call();
         let task = self.task(tid)?;
-        let again = task.undone.take_if(|undone| *undone == (before.ip(), before.sp())).is_some();
+        let again = task.undone.take((before.ip(), before.sp()));
         let timer = task.stash.first().filter(|info| again && info.is_of_timer());
         let overdue = timer.map(SigInfo::signal);
         match First::of(task.interrupts.take(), overdue, may_block(call), vsyscall) {

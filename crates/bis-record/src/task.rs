@@ -7,12 +7,14 @@ mod gone;
 mod last_writes;
 mod standing;
 mod stepped;
+mod undone;
 mod waiting;
 
 pub use counter::Counter;
 
 pub use standing::Standing;
 pub use stepped::Stepped;
+pub use undone::Undone;
 
 use std::{collections::BTreeMap, time::Instant};
 
@@ -341,9 +343,7 @@ pub struct Task {
     pub stash: Stash,
     /// The mask that it has, while it runs with more signals blocked.
     pub hushed: Option<u64>,
-    /// The `syscall` instruction whose call was put off for a handler, and the stack pointer there: the
-    /// handler may make calls through the same instruction.
-    pub undone: Option<(Addr, Addr)>,
+    pub undone: Undone,
     /// Where its stack ended when memory was last summed for it.
     pub stack_end: Option<Addr>,
     /// Where the one ended that it was on before it went to another one: by the call of a handler, or by any
@@ -430,7 +430,7 @@ impl Task {
             call: None,
             stash: Stash::default(),
             hushed: None,
-            undone: None,
+            undone: Undone::default(),
             stack_end: None,
             left_stack: None,
             has_returned: false,

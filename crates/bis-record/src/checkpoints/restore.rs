@@ -35,7 +35,7 @@ use crate::{
     events::Recorder,
     process::Process,
     space::TextRange,
-    task::{Handle, InCall, Standing, Task},
+    task::{Handle, InCall, Standing, Task, Undone},
 };
 
 /// Bytes for each thread that are put back before what was different is told.
@@ -299,7 +299,7 @@ impl Domain {
         task.report = None;
         task.standing = Standing::new();
         task.hushed = None;
-        task.undone = None;
+        task.undone = Undone::default();
         task.stack_end = None;
         task.left_stack = kept.left_stack;
         (task.has_returned, task.has_set_timer) = (false, false);

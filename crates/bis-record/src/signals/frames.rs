@@ -96,7 +96,7 @@ impl Domain {
         self.take_mail(&mut outcome)?;
         let handler = Some(outcome);
         if point == SignalPoint::BeforeSyscall {
-            self.task(tid)?.undone = Some((before.ip(), before.sp()));
+            self.task(tid)?.undone.add((before.ip(), before.sp()));
         }
         let event = SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler };
         self.event_with(tid, EventKind::Signal(Box::new(event)), sums)?;
