@@ -51,8 +51,8 @@ impl Domain {
         }
         self.watched.seat.set_runner(tid);
         self.show_sandbox(tid);
-        // Its tracer hears of what it executes, and a hook's number would be one of its steps; or waits for it
-        // to stop, which it could not in a hook.
+        // Its tracer hears of what it executes, and a hook's number would be one of its steps; or waits for
+        // it to stop, which it could not in a hook.
         let is_told = self.session.traced.is_stepped(tid) || self.session.traced.is_asked(tid);
         let is_halted = self.tasks.get(&tid).is_some_and(|task| task.is_halted);
         let Some(hooks) = &self.hooks else { return };

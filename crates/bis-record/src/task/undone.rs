@@ -2,16 +2,16 @@
 
 use bis_trace::types::Addr;
 
-/// The `syscall` instruction of a call, and the stack pointer there: a handler may make calls through the same
-/// instruction.
+/// The `syscall` instruction of a call, and the stack pointer there: a handler may make calls through the
+/// same instruction.
 type Place = (Addr, Addr);
 
 /// More handlers than this hardly interrupt each other.
 const PLACES_MAX: usize = 16;
 
-/// The calls of a task that were put off, the last one last. A call in a handler, its return for one, may be put
-/// off for another handler, and the one that the first was called in front of must not be forgotten for that:
-/// where timers fire faster than their handlers run, it would be put off for ever.
+/// The calls of a task that were put off, the last one last. A call in a handler, its return for one, may be
+/// put off for another handler, and the one that the first was called in front of must not be forgotten for
+/// that: where timers fire faster than their handlers run, it would be put off for ever.
 #[derive(Default, Debug)]
 pub struct Undone(Vec<Place>);
 
