@@ -31,11 +31,11 @@ use std::{
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 
 use crate::{
+    chunk::decompress,
     error::{Result, TraceError},
-    reader::NO_LINKS,
+    folder::BLOCKS,
+    opening::NO_LINKS,
 };
-
-pub(crate) const BLOCKS: &str = "blocks";
 
 /// A piece has at most this many bytes: what databases and the kernel call a page.
 const PIECE_MAX: usize = 4096;
@@ -360,7 +360,7 @@ impl Source {
         }
         if is_packed {
             let mut unpacked = Vec::with_capacity(len);
-            match crate::reader::decompress(&packed, &mut unpacked) {
+            match decompress(&packed, &mut unpacked) {
                 Ok(_) if unpacked.len() == len => messages.extend(unpacked),
                 Ok(_) | Err(_) => return Err(damaged("it does not hold the")),
             }

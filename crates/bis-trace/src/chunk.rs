@@ -8,6 +8,8 @@
 //! Which reader may read a log is said by two numbers: the format in which it was written, and the least that
 //! a reader must know. They differ after an addition that an older reader may ignore.
 
+use std::{cell::RefCell, io};
+
 use xxhash_rust::xxh3::Xxh3Default;
 
 /// The format that this bis writes, and the newest that it reads.
@@ -153,6 +155,22 @@ fn checksum(header: &[u8; CHUNK_HEADER_BYTES], payload: &[u8]) -> u64 {
     hasher.update(&header[..40]);
     hasher.update(payload);
     hasher.digest()
+}
+
+/// Decompresses a zstd frame, into the room that there is. A context is kept for each thread: to make one,
+/// zstd asks the processor what it can, and where `cpuid` faults (in a supervisor's thread) that takes longer
+/// than most chunks.
+pub fn decompress(payload: &[u8], messages: &mut Vec<u8>) -> io::Result<usize> {
+    thread_local! {
+        static CONTEXT: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
+    }
+    CONTEXT.with_borrow_mut(|context| {
+        let decompressor = match context {
+            Some(decompressor) => decompressor,
+            None => context.insert(zstd::bulk::Decompressor::new()?),
+        };
+        decompressor.decompress_to_buffer(payload, messages)
+    })
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {

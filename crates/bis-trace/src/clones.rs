@@ -30,10 +30,10 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::{
     error::{Result, TraceError},
     event::Cloned,
-    reader::NO_LINKS,
+    folder::CLONES,
+    opening::NO_LINKS,
 };
 
-pub(crate) const CLONES: &str = "clones";
 /// Two empty files, by which it is found out whether the filesystem clones.
 const PROBES: [&str; 2] = ["clones-probe-1", "clones-probe-2"];
 

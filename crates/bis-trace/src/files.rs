@@ -6,9 +6,6 @@
 //! copy that is sparse where the content is zero. The name is the content's blake3 hash: the same content is
 //! kept once.
 //!
-//! The hash of a file with large holes is of what is there only: reading zeros costs as much as reading
-//! anything.
-//!
 //! Where the user has a store for all traces (`store.rs`), the content is in that, and the trace's file is a
 //! hard link to its entry, which nobody edits. Then a file that is known (`known.rs`) is not even read.
 //!
@@ -19,35 +16,25 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io,
-    os::{
-        fd::AsRawFd as _,
-        unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
-    },
+    os::unix::fs::{FileExt as _, MetadataExt as _},
     path::{Path, PathBuf},
-    sync::Arc,
-    time::{Duration, UNIX_EPOCH},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use rustix::fs::{AtFlags, CWD};
 
 use crate::{
+    copies::{copy, create, hash, name, sparse_len, write_sparse},
     error::{Result, TraceError, show},
     event::{FileEntry, Kept, Meta},
-    known::{Identity, KnownFiles, Name, is_system_file},
-    log::{FILES, Inner},
-    sparse::{self, PIECE_BYTES},
+    folder::FILES,
+    known::{Identity, KnownFiles, Name, is_system_file, nanoseconds},
+    opening::name_of,
     store::{ContentStore, Spare},
     types::FileId,
 };
-
-/// A file of which more than this are holes, bytes, is hashed without them.
-pub(crate) const HOLES_MIN: u64 = 64 << 20;
-
-/// What the hash of a file with large holes is derived with (blake3's derive_key): the file's length follows,
-/// and offset, length and content of each piece that is not all zero; numbers are 64 bits, least byte first.
-const SPARSE_CONTEXT: &str = "bis 2026-11 content of a file with holes";
 
 /// What is kept so far.
 #[derive(Default)]
@@ -71,13 +58,26 @@ enum Fate {
     Stays,
 }
 
+/// The meta stream, as far as files know of it.
+pub(crate) trait Announce {
+    /// Adds an entry. It is in the log before any event that is pushed after it.
+    fn announce(&self, entry: &Meta) -> Result<()>;
+}
+
 /// Keeps files in the trace ([`crate::Writer::files`]).
 #[derive(Clone, Copy)]
 pub struct FileStore<'a> {
-    pub(crate) inner: &'a Inner,
+    /// The trace's folder.
+    pub(crate) dir: &'a Path,
+    pub(crate) store: &'a Mutex<Store>,
+    pub(crate) metas: &'a (dyn Announce + Sync),
 }
 
 impl FileStore<'_> {
+    fn store(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Keeps the present content of a regular file (a memfd too), open for reading; its position stays.
     /// `path` is where it was, for messages and to know system files. The entry is in the meta stream when
     /// this returns.
@@ -114,12 +114,12 @@ impl FileStore<'_> {
             ..Identity::of(&stat)
         };
         let settled = fate != Fate::Changes && key.is_settled() && !is_in_memory(source);
-        let mut store = self.inner.files();
+        let mut store = self.store();
         if settled && let Some(index) = store.by_key.get(&key) {
             return Ok(store.entries[*index].clone());
         }
         let source = Source { file: source, path, stat: &stat, fate, linkable };
-        let folder = self.inner.dir.join(FILES);
+        let folder = self.dir.join(FILES);
         let temporary = store.temporary(&folder);
         let placed = store.place(&source, &temporary);
         let entry = placed.and_then(|placed| {
@@ -141,21 +141,21 @@ impl FileStore<'_> {
 
     /// The hash of the content of a file that was kept, and the content, which nothing changes any more.
     pub fn content(&self, file: FileId) -> Option<([u8; 32], File)> {
-        let digest = self.inner.files().entries.get(usize::try_from(file.0).ok()?)?.digest;
-        let content = File::open(self.inner.dir.join(FILES).join(name(&digest))).ok()?;
+        let digest = self.store().entries.get(usize::try_from(file.0).ok()?)?.digest;
+        let content = File::open(self.dir.join(FILES).join(name(&digest))).ok()?;
         Some((digest, content))
     }
 
     /// Where the content of a file is that was kept.
     pub fn path(&self, file: FileId) -> Option<PathBuf> {
-        let digest = self.inner.files().entries.get(usize::try_from(file.0).ok()?)?.digest;
-        std::path::absolute(self.inner.dir.join(FILES).join(name(&digest))).ok()
+        let digest = self.store().entries.get(usize::try_from(file.0).ok()?)?.digest;
+        std::path::absolute(self.dir.join(FILES).join(name(&digest))).ok()
     }
 
     /// From here on, what other traces have is not kept again, and what is known of a file is not found
     /// again.
     pub fn share(&self, shared: Option<ContentStore>, known: Option<KnownFiles>) {
-        let mut store = self.inner.files();
+        let mut store = self.store();
         (store.shared, store.known) = (shared, known);
     }
 
@@ -173,11 +173,11 @@ impl FileStore<'_> {
     fn keep_made(&self, content: &[u8], for_all: bool) -> Result<FileEntry> {
         let failed = |source| self.failed("memory".into(), source);
         let digest = *blake3::hash(content).as_bytes();
-        let mut store = self.inner.files();
+        let mut store = self.store();
         let index = match store.by_digest.get(&digest) {
             Some(index) => *index,
             None => {
-                let folder = self.inner.dir.join(FILES);
+                let folder = self.dir.join(FILES);
                 let temporary = store.temporary(&folder);
                 // With any trouble the store has, the trace does without.
                 let is_shared = for_all && store.share_bytes(content, &digest, &temporary).unwrap_or(false);
@@ -200,8 +200,8 @@ impl FileStore<'_> {
 
     /// Why a file could not be kept: the folder for it may be gone.
     fn failed(&self, path: String, source: io::Error) -> TraceError {
-        if source.kind() == io::ErrorKind::NotFound && !self.inner.dir.join(FILES).is_dir() {
-            return TraceError::Gone(self.inner.dir.clone());
+        if source.kind() == io::ErrorKind::NotFound && !self.dir.join(FILES).is_dir() {
+            return TraceError::Gone(self.dir.to_owned());
         }
         TraceError::Keep { path, source: Arc::new(source) }
     }
@@ -212,7 +212,7 @@ impl FileStore<'_> {
         if store.by_digest.contains_key(&entry.digest) {
             return Ok(());
         }
-        self.inner.meta(&Meta::File(entry.clone()))?;
+        self.metas.announce(&Meta::File(entry.clone()))?;
         store.by_digest.insert(entry.digest, index);
         Ok(())
     }
@@ -248,12 +248,6 @@ impl Source<'_> {
     fn link(&self, to: &Path) -> bool {
         rustix::fs::linkat(CWD, name_of(self.file), CWD, to, AtFlags::SYMLINK_FOLLOW).is_ok()
     }
-}
-
-/// A name for a file that is open, as long as it is: to open it is to open the file anew, with a position and
-/// rights of its own.
-pub(crate) fn name_of(file: &File) -> String {
-    format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
 impl Store {
@@ -387,108 +381,6 @@ struct Placed {
     kept: Kept,
     digest: [u8; 32],
     len: u64,
-}
-
-fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
-}
-
-/// Puts a copy in the place of a kept file that is a hard link; the file's other names go on naming the
-/// original. An error where `content` is not what the entry says.
-pub(crate) fn replace_by_copy(path: &Path, entry: &FileEntry, content: &File) -> io::Result<()> {
-    let temporary = path.with_extension(format!("tmp-{}", std::process::id()));
-    let made = create(&temporary).and_then(|file| {
-        let (digest, _) = copy(content, &file)?;
-        if digest != entry.digest {
-            return Err(io::Error::other("it has changed since it was recorded"));
-        }
-        // The time is how a reader knows that the content is still that.
-        file.set_modified(UNIX_EPOCH + Duration::from_nanos(entry.mtime_ns.try_into().unwrap_or(0)))?;
-        fs::rename(&temporary, path)
-    });
-    if made.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    made
-}
-
-/// Of all its content, with the length in bytes.
-pub(crate) fn hash(file: &File) -> io::Result<([u8; 32], u64)> {
-    each_piece(file, |_, _| Ok(()))
-}
-
-/// The length of a file with large holes, bytes; none of any other.
-pub(crate) fn sparse_len(file: &File) -> io::Result<Option<u64>> {
-    let stat = file.metadata()?;
-    let holes = stat.len().saturating_sub(stat.blocks().saturating_mul(512));
-    Ok((holes > HOLES_MIN).then_some(stat.len()))
-}
-
-/// [`each_piece`] for a file with large holes, without them.
-fn each_piece_of_sparse(
-    file: &File,
-    len: u64,
-    mut take: impl FnMut(u64, &[u8]) -> io::Result<()>,
-) -> io::Result<([u8; 32], u64)> {
-    let mut hasher = blake3::Hasher::new_derive_key(SPARSE_CONTEXT);
-    hasher.update(&len.to_le_bytes());
-    sparse::each_piece(file, 0..len, |offset, piece| {
-        hasher.update(&offset.to_le_bytes()).update(&(piece.len() as u64).to_le_bytes()).update(piece);
-        take(offset, piece)
-    })?;
-    Ok((*hasher.finalize().as_bytes(), len))
-}
-
-/// Copies by position: the descriptor may be shared with the program, whose file position must stay.
-pub(crate) fn copy(source: &File, to: &File) -> io::Result<([u8; 32], u64)> {
-    let (digest, len) = each_piece(source, |offset, piece| write_piece(to, offset, piece))?;
-    to.set_len(len)?;
-    Ok((digest, len))
-}
-
-fn write_sparse(to: &File, content: &[u8]) -> io::Result<()> {
-    for (piece, offset) in content.chunks(PIECE_BYTES).zip((0..).step_by(PIECE_BYTES)) {
-        write_piece(to, offset, piece)?;
-    }
-    to.set_len(content.len() as u64)
-}
-
-/// Zeros are left as a hole.
-fn write_piece(to: &File, offset: u64, piece: &[u8]) -> io::Result<()> {
-    if piece.iter().all(|byte| *byte == 0) { Ok(()) } else { to.write_all_at(piece, offset) }
-}
-
-/// Calls `take` with offset and content of each piece; returns hash and length, bytes.
-fn each_piece(
-    file: &File,
-    mut take: impl FnMut(u64, &[u8]) -> io::Result<()>,
-) -> io::Result<([u8; 32], u64)> {
-    if let Some(len) = sparse_len(file)? {
-        return each_piece_of_sparse(file, len, take);
-    }
-    let mut hasher = blake3::Hasher::new();
-    let mut piece = vec![0; PIECE_BYTES];
-    let mut offset = 0;
-    loop {
-        match file.read_at(&mut piece, offset) {
-            Ok(0) => return Ok((*hasher.finalize().as_bytes(), offset)),
-            Ok(len) => {
-                hasher.update(&piece[..len]);
-                take(offset, &piece[..len])?;
-                offset += len as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-pub(crate) fn name(digest: &[u8; 32]) -> String {
-    blake3::Hash::from_bytes(*digest).to_hex().to_string()
-}
-
-pub(crate) fn nanoseconds(seconds: i64, rest: i64) -> i64 {
-    seconds.saturating_mul(1_000_000_000).saturating_add(rest)
 }
 
 /// Whether a file is on a filesystem that has no times for stores through mappings (memfd, /dev/shm).

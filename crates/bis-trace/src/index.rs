@@ -17,7 +17,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::{
     chunk::{self, CHUNK_HEADER_BYTES, CHUNK_MAGIC, Chunk, LOG_HEADER_BYTES},
-    log::{INDEX, LOG},
+    folder::{INDEX, LOG},
 };
 
 const INDEX_MAGIC: [u8; 8] = *b"BISINDEX";

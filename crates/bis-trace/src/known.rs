@@ -36,10 +36,7 @@ use std::{
 
 use rustix::fs::{AtFlags, OFlags, StatxFlags};
 
-use crate::{
-    files::{name_of, nanoseconds},
-    store::claim,
-};
+use crate::opening::{claim, name_of};
 
 /// Times younger than this prove nothing: filesystems' clocks tick coarsely.
 const SETTLED_NS: i64 = 2_000_000_000;
@@ -86,6 +83,11 @@ impl Identity {
         let now = i64::try_from(now).unwrap_or(i64::MAX);
         self.mtime_ns.max(self.ctime_ns) < now.saturating_sub(SETTLED_NS)
     }
+}
+
+/// A file's time, since 1970.
+pub(crate) fn nanoseconds(seconds: i64, rest: i64) -> i64 {
+    seconds.saturating_mul(1_000_000_000).saturating_add(rest)
 }
 
 /// What a filesystem's times are worth.

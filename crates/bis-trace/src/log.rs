@@ -12,7 +12,6 @@
 
 use std::{
     collections::BTreeMap,
-    ffi::CStr,
     fs::{DirBuilder, File, OpenOptions},
     io::{self, Write as _},
     ops::Range,
@@ -32,7 +31,8 @@ use crate::{
     codec,
     error::{Result, TraceError},
     event::{Event, EventKind, Meta},
-    files::{self, FileStore},
+    files::{self, Announce, FileStore},
+    folder::{FILES, INDEX, LOG, RESERVE},
     index,
     queue::{Drain, LongEvent, Queue, Raw, Sink},
     types::{DomainId, EventSeq, narrow_number},
@@ -50,13 +50,6 @@ const CHUNK_AGE_MAX: Duration = Duration::from_secs(1);
 /// Space for the last words when the disk is full, bytes.
 const RESERVE_BYTES: u64 = 64 << 10;
 
-pub(crate) const LOG: &str = "log";
-pub(crate) const INDEX: &str = "index";
-/// Why the recorder ended, where it could not write it into the log any more: a line.
-pub const LAST_WORDS: &CStr = c"cut";
-pub(crate) const FILES: &str = "files";
-const RESERVE: &str = "reserve";
-
 /// A trace that is being written. Clones write to the same trace.
 ///
 /// When the last clone and the last [`StreamWriter`] are gone, all that was handed over is in the log; but
@@ -66,8 +59,8 @@ pub struct Writer {
     inner: Arc<Inner>,
 }
 
-pub(crate) struct Inner {
-    pub dir: PathBuf,
+struct Inner {
+    dir: PathBuf,
     next_seq: AtomicU64,
     queue: Arc<Queue>,
     meta: Mutex<Buffer>,
@@ -276,7 +269,8 @@ impl Writer {
 
     /// The content of mapped files.
     pub fn files(&self) -> FileStore<'_> {
-        FileStore { inner: &self.inner }
+        let Inner { dir, files, .. } = &*self.inner;
+        FileStore { dir, store: files, metas: &*self.inner }
     }
 
     /// Writes what was handed over, and the index. Streams must have been flushed or dropped before; what
@@ -300,11 +294,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Inner {
-    pub fn files(&self) -> MutexGuard<'_, files::Store> {
-        lock(&self.files)
-    }
-
-    pub fn meta(&self, entry: &Meta) -> Result<()> {
+    fn meta(&self, entry: &Meta) -> Result<()> {
         self.queue.check()?;
         let mut buffer = lock(&self.meta);
         codec::write_meta(entry, &mut buffer.raw.bytes)
@@ -338,6 +328,12 @@ impl Inner {
             // A panic in it has been printed; what is in the log is in the log.
             let _ = drain.join();
         }
+    }
+}
+
+impl Announce for Inner {
+    fn announce(&self, entry: &Meta) -> Result<()> {
+        self.meta(entry)
     }
 }
 

@@ -30,7 +30,6 @@ use rustix::{
     io::Errno,
 };
 
-pub(crate) use self::chunks::decompress;
 pub use self::{ahead::ReadAhead, content::Sharing, events::Events};
 use crate::{
     blocks,
@@ -38,8 +37,9 @@ use crate::{
     clones, codec,
     error::{Result, TraceError},
     event::{Cloned, DomainEntry, Machine, Meta},
+    folder::{LAST_WORDS, LOG},
     index::{self, Damage, Place, Table},
-    log::{LAST_WORDS, LOG},
+    opening::NO_LINKS,
     types::{DomainId, EventSeq, FileId, StandardStream},
 };
 
@@ -397,10 +397,6 @@ fn empty(dir: &Path) -> TraceError {
     let why = last_words(dir).unwrap_or_else(|| silent().into());
     TraceError::Empty { path: dir.into(), why }
 }
-
-/// O_NOFOLLOW | O_NONBLOCK: a stranger's trace may have links to files of ours, or pipes, in place of files.
-pub(crate) const NO_LINKS: i32 =
-    (rustix::fs::OFlags::NOFOLLOW.bits() | rustix::fs::OFlags::NONBLOCK.bits()).cast_signed();
 
 /// The format in which the trace was written, if it can be read.
 fn check_header(log: &File, len: u64, dir: &Path) -> Result<u32> {

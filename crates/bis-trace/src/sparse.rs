@@ -9,7 +9,7 @@ use std::{fs::File, io, ops::Range, os::unix::fs::FileExt as _};
 
 use rustix::fs::SeekFrom;
 
-use crate::files::name_of;
+use crate::opening::name_of;
 
 /// Read at once, bytes. Pieces begin at multiples of it.
 pub const PIECE_BYTES: usize = 64 << 10;

@@ -34,7 +34,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{
     error::{Result, TraceError},
-    reader::NO_LINKS,
+    opening::NO_LINKS,
     types::{DomainId, EventSeq, REGISTER_COUNT, Registers, Tid},
 };
 

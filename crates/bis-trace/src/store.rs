@@ -24,9 +24,9 @@
 //! for an hour ([`Spare`]) when the next trace is removed.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions, Permissions},
+    fs::{self, File, OpenOptions, Permissions},
     io::{self, ErrorKind},
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -37,7 +37,10 @@ use rustix::{
     time::{ClockId, clock_gettime},
 };
 
-use crate::files::{copy, hash, name, name_of};
+use crate::{
+    copies::{copy, hash, name},
+    opening::{claim, name_of},
+};
 
 /// The mode of an entry that may not be on the disk yet, and of one that surely is.
 const WRITTEN: u32 = 0o400;
@@ -74,20 +77,6 @@ pub(crate) fn mark(digest: &[u8; 32]) -> i64 {
 /// Whether this is what an entry of the store looks like that nobody has changed.
 pub(crate) fn is_marked(stat: &fs::Metadata, digest: &[u8; 32]) -> bool {
     stat.mtime() == mark(digest) && stat.mtime_nsec() == 0
-}
-
-/// Makes a folder (and those above it) for this user alone, if it is not there. What is in it is believed.
-///
-/// # Errors
-/// If it cannot be made, belongs to somebody else, or others may write in it.
-pub(crate) fn claim(dir: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    let stat = fs::metadata(dir)?;
-    if stat.uid() != rustix::process::geteuid().as_raw() || stat.mode() & 0o022 != 0 {
-        let what = format!("{} is another user's, or others may write to it", dir.display());
-        return Err(io::Error::new(ErrorKind::PermissionDenied, what));
-    }
-    Ok(())
 }
 
 /// A folder of content that traces share.

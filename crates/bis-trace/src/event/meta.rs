@@ -144,7 +144,7 @@ pub struct FileEntry {
     pub len: u64,
     /// The source's modification time, nanoseconds since 1970; checked for hard links.
     pub mtime_ns: i64,
-    /// blake3 of the content; of a file with large holes, of what is there (`files.rs`).
+    /// blake3 of the content; of a file with large holes, of what is there (`copies.rs`).
     pub digest: [u8; 32],
 }
 

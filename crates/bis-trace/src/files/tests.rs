@@ -1,7 +1,7 @@
 //! Kept files: once by content, the right bytes, and changes are noticed.
 
 use std::{
-    fs,
+    fs::{self, OpenOptions},
     io::{Seek as _, SeekFrom, Write as _},
     os::unix::fs::symlink,
 };

@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(check(&trace).len(), CHUNKS);
         // A damaged chunk ends the stream, whoever has read it.
         let place = trace.place(1, CHUNKS / 2 + 1).unwrap();
-        let log = std::fs::OpenOptions::new().write(true).open(dir.path().join(crate::log::LOG)).unwrap();
+        let log = std::fs::OpenOptions::new().write(true).open(dir.path().join(crate::folder::LOG)).unwrap();
         log.write_all_at(&[0xff; 8], place.offset + crate::chunk::CHUNK_HEADER_BYTES as u64).unwrap();
         assert_eq!(check(&trace).iter().filter(|event| event.is_some()).count(), CHUNKS / 2 + 1);
     }
@@ -248,7 +248,7 @@ mod tests {
         let asked: Vec<_> = lock(&ahead.queue).wanted.drain(..).collect();
         assert!(asked.len() > 2, "{}", asked.len());
         asked.iter().for_each(|asked| asked.read(&trace));
-        let log = std::fs::OpenOptions::new().write(true).open(dir.path().join(crate::log::LOG)).unwrap();
+        let log = std::fs::OpenOptions::new().write(true).open(dir.path().join(crate::folder::LOG)).unwrap();
         let first = trace.place(1, 1).unwrap().offset;
         log.write_all_at(&vec![0xff; 1 << 20], first).unwrap();
         for wanted in &wanted[1..=asked.len()] {

@@ -1,6 +1,6 @@
 //! The chunks of a trace's log: they are found, checked, decompressed and unfolded.
 
-use std::{cell::RefCell, collections::VecDeque, os::unix::fs::FileExt as _, sync::Arc};
+use std::{collections::VecDeque, os::unix::fs::FileExt as _, sync::Arc};
 
 use super::{
     Trace,
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     blocks,
-    chunk::{self, CHUNK_HEADER_BYTES, Chunk},
+    chunk::{self, CHUNK_HEADER_BYTES, Chunk, decompress},
     error::{Result, TraceError},
     index::Place,
     types::DomainId,
@@ -166,19 +166,4 @@ impl Trace {
             }
         }
     }
-}
-
-/// Into the room that there is. A context is kept for each thread: to make one, zstd asks the processor what
-/// it can, and where `cpuid` faults (in a supervisor's thread) that takes longer than most chunks.
-pub(crate) fn decompress(payload: &[u8], messages: &mut Vec<u8>) -> std::io::Result<usize> {
-    thread_local! {
-        static CONTEXT: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
-    }
-    CONTEXT.with_borrow_mut(|context| {
-        let decompressor = match context {
-            Some(decompressor) => decompressor,
-            None => context.insert(zstd::bulk::Decompressor::new()?),
-        };
-        decompressor.decompress_to_buffer(payload, messages)
-    })
 }

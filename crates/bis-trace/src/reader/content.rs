@@ -12,12 +12,14 @@ use std::{
     sync::{Arc, PoisonError},
 };
 
-use super::{NO_LINKS, Trace};
+use super::Trace;
 use crate::{
+    copies::{HOLES_MIN, hash, replace_by_copy, sparse_len},
     error::{Result, TraceError, show},
     event::{FileEntry, Kept, Meta},
-    files::{HOLES_MIN, hash, nanoseconds, replace_by_copy, sparse_len},
-    log::FILES,
+    folder::FILES,
+    known::nanoseconds,
+    opening::NO_LINKS,
     store::is_marked,
     types::FileId,
 };

@@ -11,8 +11,9 @@ use crate::{
     chunk::CHUNK_HEADER_BYTES,
     codec::arbitrary::{event, plain},
     event::{Event, EventKind, Lapse},
+    folder::INDEX,
     index::{load, scan},
-    log::{INDEX, Writer},
+    log::Writer,
     types::Tid,
 };
 
