@@ -19,6 +19,18 @@ pub(super) struct Aside<'t> {
     pub refused: Option<String>,
 }
 
+impl Aside<'_> {
+    /// Is what goes on a copy?
+    pub(super) fn is_diverted(&self) -> bool {
+        self.diverted.as_ref().is_some_and(|diverted| diverted.is_open || diverted.calls > 0)
+    }
+
+    /// The signal for which the copy has stopped.
+    pub(super) fn signal(&self) -> Option<&SigInfo> {
+        self.diverted.as_ref().and_then(|diverted| diverted.signal.as_ref())
+    }
+}
+
 /// A copy of the program in which functions are called.
 #[derive(Debug)]
 pub(super) struct Diverted<'t> {

@@ -16,11 +16,11 @@
 
 use bis_replay::{Diversion, Going, Halt, Heard, Paused, Piece};
 use bis_trace::types::{Addr, Registers, Signal, StandardStream, Tid};
-use bis_tracee::{maps::Mapping, siginfo::SigInfo};
+use bis_tracee::maps::Mapping;
 
 use super::{
     Report, Session, Trouble, Why,
-    aside::Diverted,
+    aside::{Diverted, Held},
     live::Live,
     points::{Asker, Values},
     unwritten,
@@ -121,11 +121,6 @@ impl<'t> Session<'t> {
         }
     }
 
-    /// Is what goes on a copy?
-    pub fn is_diverted(&self) -> bool {
-        self.aside.diverted.as_ref().is_some_and(|diverted| diverted.is_open || diverted.calls > 0)
-    }
-
     /// The copy is thrown away. True: a call was going on in it, or the user had asked for it.
     pub fn end_diversion(&mut self) -> bool {
         let was_diverted = self.is_diverted();
@@ -152,13 +147,8 @@ impl<'t> Session<'t> {
         self.shown().maps().is_ok_and(|maps| maps.iter().any(is_it))
     }
 
-    /// The signal for which the copy has stopped.
-    pub(super) fn diverted_signal(&self) -> Option<&SigInfo> {
-        self.aside.diverted.as_ref().and_then(|diverted| diverted.signal.as_ref())
-    }
-
     /// A copy of where the user stands in the recording.
-    pub(super) fn copy(&mut self) -> Result<Diversion<'t>, Trouble> {
+    fn copy(&mut self) -> Result<Diversion<'t>, Trouble> {
         let checkpoint = self.live.replica.checkpoint(&mut self.live.company)?;
         let (replica, company) = match checkpoint {
             Some(mut checkpoint) => checkpoint.resume()?,
@@ -379,6 +369,20 @@ impl<'t> Session<'t> {
             Ok(held) => held.into_iter().for_each(|(stream, bytes)| self.hear_output(stream, bytes)),
             Err(halt) => tracing::debug!(why = Trouble::Halt(halt).text(), "the C library does not write"),
         }
+    }
+
+    /// What the library holds where the user stands in the recording.
+    fn held_outside(&mut self, tid: Tid) -> Held {
+        let Some(fflush) = self.fflush else { return Held::new() };
+        let flushed = self.copy().and_then(|mut copy| {
+            let at = copy.replica().registers(tid)?.rsp;
+            unwritten::flush(&mut copy, (tid, fflush, Addr(at)), (&self.alarm, &self.stopper.interrupt))
+                .map_err(Into::into)
+        });
+        flushed.unwrap_or_else(|trouble| {
+            tracing::debug!(why = trouble.text(), "what the C library holds cannot be told");
+            Held::new()
+        })
     }
 
     fn hear_output(&mut self, stream: StandardStream, bytes: Vec<u8>) {

@@ -16,6 +16,7 @@ use super::{
     Session,
     place::Position,
     processes::images,
+    range::Exits,
     report::{Catch, Report, Trouble, Why},
     source::{Advance, LiveProgram, Onward},
 };
@@ -161,7 +162,7 @@ impl Session<'_> {
         let mut stepped = step.map(|(tid, _)| tid);
         // To the places where the line can be left, unless the task stands at one.
         if let Some((tid, Some(range))) = step
-            && let Some(exits) = self.exits_of(tid, range)
+            && let Some(exits) = Exits::of(&self.live.replica, tid, range)
             && !exits.places.contains(&rip(tid))
         {
             breakpoints.extend(exits.places);

@@ -5,6 +5,7 @@ use bis_trace::types::{DomainId, EventSeq, Tid};
 use bis_tracee::balance;
 
 use super::{
+    Session, Trouble,
     history::{History, Mark},
     live::Live,
     place::Position,
@@ -34,4 +35,19 @@ pub(super) fn begin_image<'t>(
         history.add(mark);
     }
     Ok((live, event))
+}
+
+impl Session<'_> {
+    /// Is there a checkpoint at the begin of this image? There is now.
+    pub(super) fn have_image(&mut self, image: usize) -> Result<(), Trouble> {
+        let entry = self.images.get(image).and_then(|domain| self.world.entry(*domain).ok());
+        if entry.is_some_and(|entry| self.history.has_event(entry.seq)) {
+            return Ok(());
+        }
+        let was_audible = std::mem::replace(&mut self.host.is_audible, false);
+        let begun = begin_image(&mut self.host, &mut self.history, &self.images, image);
+        self.host.is_audible = was_audible;
+        begun?;
+        Ok(())
+    }
 }

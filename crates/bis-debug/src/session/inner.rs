@@ -8,11 +8,9 @@
 
 use std::collections::VecDeque;
 
-use bis_replay::Ahead;
 use bis_trace::types::EventSeq;
 
 use super::{
-    Session,
     live::Live,
     place::{Leg, Position},
 };
@@ -60,7 +58,7 @@ impl Inner {
     }
 
     /// Is this place one of those, or on the way to one, behind the same event?
-    fn has(&self, position: &Position) -> bool {
+    pub(super) fn has(&self, position: &Position) -> bool {
         let leads_on = |known: &Position| known.event == position.event && known.done_at(position).is_some();
         self.places.iter().any(leads_on)
     }
@@ -75,21 +73,6 @@ impl Inner {
         }
         tracing::debug!(%position, "no event comes before it");
         self.places.push_back(position.clone());
-    }
-}
-
-impl<'t> Session<'t> {
-    /// How far a replica goes that is to go to this position, as far as that is known.
-    pub(super) fn ahead(&self, live: &Live<'_>, end: &Position) -> Ahead {
-        let is_in_front = live.replica.done().0 == end.event && self.inner.has(end);
-        if is_in_front { Ahead::Place } else { Ahead::Event }
-    }
-
-    /// The name of a position that marks lead to.
-    pub(super) fn name_of(&mut self, position: &Position) -> Position {
-        let name = self.history.name(position);
-        self.inner.same(position, &name);
-        name
     }
 }
 

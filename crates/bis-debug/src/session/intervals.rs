@@ -1,11 +1,9 @@
-//! Checkpoints that the user gets without asking for each: after so many events, or so much time of the
-//! recording, at the next event. They are made where the user comes for the first time.
+//! How often the user gets checkpoints without asking for each: after so many events, or so much time of the
+//! recording, at the next event. They are made where the user comes for the first time (`kept.rs`).
 
 use std::time::Duration;
 
-use bis_trace::types::EventSeq;
-
-use super::{Session, Trouble, place::Position};
+use super::place::Position;
 
 /// How often they are made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -19,65 +17,66 @@ pub enum Interval {
 /// What a session knows of them.
 #[derive(Debug, Default)]
 pub(super) struct Intervals {
-    every: Interval,
-    /// Where the last one was made: its event, how many events of the process were done, and when they were
-    /// recorded.
-    last: (u64, u64, Duration),
+    pub every: Interval,
+    /// Where the last one was made.
+    pub last: Moment,
     /// Those that nobody has fetched.
-    made: Vec<Position>,
+    pub made: Vec<Position>,
 }
+
+/// An event, how many events of the process were done then, and when it was recorded.
+pub(super) type Moment = (u64, u64, Duration);
 
 impl Intervals {
     pub(super) fn is_on(&self) -> bool {
         self.every != Interval::Never
     }
+
+    /// Is it time for one at this event?
+    pub(super) fn is_due(&self, now: Moment) -> bool {
+        let last = self.last;
+        // Else the user has been here before.
+        now.0 > last.0
+            && match self.every {
+                Interval::Never => false,
+                // A program that the process executes counts its own.
+                Interval::Events(count) => now.1 < last.1 || now.1 - last.1 >= count,
+                Interval::Time(time) => now.2.saturating_sub(last.2) >= time,
+            }
+    }
 }
 
-impl Session<'_> {
-    /// From here on, checkpoints are made so often.
-    pub fn set_interval(&mut self, every: Interval) {
-        self.intervals.every = every;
-        self.intervals.last = self.moment();
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_due(every: Interval, last: (u64, u64, u64), now: (u64, u64, u64)) -> bool {
+        let moment = |(event, count, seconds)| (event, count, Duration::from_secs(seconds));
+        Intervals { every, last: moment(last), made: Vec::new() }.is_due(moment(now))
     }
 
-    /// The checkpoints that were made since this was asked last.
-    pub fn take_made(&mut self) -> Vec<Position> {
-        std::mem::take(&mut self.intervals.made)
-    }
-
-    /// Is there a copy of the process at this position? Those that are kept give way where they take too much
-    /// memory.
-    pub fn has_copy(&self, position: &Position) -> bool {
-        self.history.has_event(position.event)
-    }
-
-    fn moment(&self) -> (u64, u64, Duration) {
-        let replica = &self.live.replica;
-        (replica.done().0.0, replica.position(), replica.elapsed().unwrap_or_default())
-    }
-
-    /// An event is done: makes a checkpoint, if it is time for one.
-    pub(super) fn keep_in_intervals(&mut self) -> Result<(), Trouble> {
-        let (now, last) = (self.moment(), self.intervals.last);
-        // The user has been here before.
-        if now.0 <= last.0 {
-            return Ok(());
+    #[test]
+    fn one_is_due_after_so_many_events_or_so_much_time() {
+        let (events, time) = (Interval::Events(10), Interval::Time(Duration::from_secs(5)));
+        for (every, now, due) in [
+            (events, (120, 29, 90), false),
+            (events, (120, 30, 20), true),
+            (time, (120, 90, 24), false),
+            (time, (120, 21, 25), true),
+            (Interval::Never, (120, 90, 90), false),
+        ] {
+            assert_eq!(is_due(every, (100, 20, 20), now), due, "{every:?} {now:?}");
         }
-        let is_due = match self.intervals.every {
-            Interval::Never => false,
-            // A program that the process executes counts its own.
-            Interval::Events(count) => now.1 < last.1 || now.1 - last.1 >= count,
-            Interval::Time(time) => now.2.saturating_sub(last.2) >= time,
-        };
-        if !is_due {
-            return Ok(());
-        }
-        self.save_live()?;
-        let position = Position::at(EventSeq(now.0));
-        if self.has_copy(&position) {
-            self.intervals.last = now;
-            self.intervals.made.push(position);
-        }
-        Ok(())
+    }
+
+    #[test]
+    fn none_is_due_where_the_user_has_been() {
+        assert!(!is_due(Interval::Events(1), (100, 20, 20), (100, 21, 21)));
+        assert!(!is_due(Interval::Time(Duration::ZERO), (100, 20, 20), (99, 21, 21)));
+    }
+
+    #[test]
+    fn a_program_that_is_executed_counts_its_own() {
+        assert!(is_due(Interval::Events(10), (100, 20, 20), (101, 1, 20)));
     }
 }

@@ -196,7 +196,7 @@ impl Session<'_> {
 
     /// What the kernel says of the signal that a thread is about to get; else, what it says of a trap.
     pub fn siginfo(&self, tid: Tid) -> Vec<u8> {
-        if let Some(info) = self.diverted_signal().filter(|_| self.is_diverted()) {
+        if let Some(info) = self.aside.signal().filter(|_| self.is_diverted()) {
             return info.0.to_vec();
         }
         if let Some((event, true)) = self.live.replica.underway()

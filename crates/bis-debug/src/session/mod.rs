@@ -30,6 +30,8 @@ mod history;
 mod image;
 mod inner;
 pub mod intervals;
+mod journey;
+mod kept;
 pub mod libraries;
 mod live;
 mod look;
@@ -44,6 +46,7 @@ pub mod points;
 pub mod processes;
 mod range;
 mod report;
+mod run;
 mod rung;
 mod searched;
 mod settle;
@@ -172,6 +175,11 @@ impl<'t> Session<'t> {
     /// The copy, if what is seen now is one.
     pub(super) fn diversion(&self) -> Option<&bis_replay::Diversion<'t>> {
         self.aside.diverted.as_ref().map(|diverted| &diverted.diversion)
+    }
+
+    /// Is what goes on a copy?
+    pub fn is_diverted(&self) -> bool {
+        self.aside.is_diverted()
     }
 
     /// Takes the session's breakpoints out of memory, for a caller that reads it as a whole.

@@ -7,10 +7,9 @@
 
 use std::collections::BTreeSet;
 
+use bis_replay::Replica;
 use bis_trace::types::{Addr, Tid};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
-
-use super::Session;
 
 /// So many steps are made one by one before.
 pub(super) const STEPS: u64 = 200;
@@ -57,11 +56,11 @@ fn exits(start: Addr, code: &[u8]) -> Option<BTreeSet<Addr>> {
     (places.len() <= EXITS_MAX).then_some(places)
 }
 
-impl Session<'_> {
+impl Exits {
     /// Where this task can leave a range of the program's text, if it is worth it to wait for it there.
-    pub(super) fn exits_of(&self, tid: Tid, (start, end): (Addr, Addr)) -> Option<Exits> {
+    pub(super) fn of(replica: &Replica<'_>, tid: Tid, (start, end): (Addr, Addr)) -> Option<Exits> {
         let len = end.checked_since(start).filter(|len| *len <= LEN_MAX)?;
-        let code = self.live.replica.read_program(start, usize::try_from(len).ok()?);
+        let code = replica.read_program(start, usize::try_from(len).ok()?);
         let places = exits(start, &code).filter(|_| code.len() as u64 == len)?;
         Some(Exits { tid, places })
     }

@@ -52,18 +52,4 @@ impl Session<'_> {
     pub fn set_fflush(&mut self, addr: Option<Addr>) {
         self.fflush = addr;
     }
-
-    /// What the library holds where the user stands in the recording.
-    pub(super) fn held_outside(&mut self, tid: Tid) -> Held {
-        let Some(fflush) = self.fflush else { return Held::new() };
-        let flushed = self.copy().and_then(|mut copy| {
-            let at = copy.replica().registers(tid)?.rsp;
-            flush(&mut copy, (tid, fflush, Addr(at)), (&self.alarm, &self.stopper.interrupt))
-                .map_err(Into::into)
-        });
-        flushed.unwrap_or_else(|trouble| {
-            tracing::debug!(why = trouble.text(), "what the C library holds cannot be told");
-            Held::new()
-        })
-    }
 }

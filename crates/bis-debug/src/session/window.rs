@@ -5,7 +5,7 @@
 //! a [`Window`]. Further steps back need only that.
 //!
 //! How a window is made is in `window/make.rs`, and how its places are named in `window/names.rs`; when a
-//! step back needs none is in `window/known.rs`.
+//! step back needs none is in `window/before_hit.rs`.
 //!
 //! A place in a window has a name at once that says how many steps in front of the window's end it is. Its
 //! *exact* name says how to get there by going forward alone: so many steps behind the nearest arrival in the
@@ -13,6 +13,7 @@
 //! how often tasks arrive at the place's address up to the end of the window, less those that are in the
 //! window from there on.
 
+mod before_hit;
 mod known;
 mod make;
 mod names;
@@ -43,7 +44,8 @@ impl<'t> Session<'t> {
         let mut index = self.index_in_window(&end);
         loop {
             if index.is_none() && self.window.as_ref().is_none_or(|window| window.end != end) {
-                match self.make_window(&end)? {
+                let exact = self.exact(&end)?;
+                match self.make_window(&exact)? {
                     Some(window) => self.window = Some(window),
                     None => return Ok(None),
                 }

@@ -1,88 +1,12 @@
 //! `vFile`: the client reads files through the server. Flags and modes are the protocol's own, not those of
 //! Linux.
 
-use bis_trace::types::Tid;
-
 use super::{
     super::text::{Parsed, Text, hex_bytes},
-    Command, process,
+    Command,
+    ids::process,
+    parts::{FileRequest, OpenFlags},
 };
-
-/// A request about a file. A descriptor is the server's number for an open file.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum FileRequest {
-    Open {
-        path: Vec<u8>,
-        flags: OpenFlags,
-        /// Permission bits, which are as on Linux.
-        mode: u32,
-    },
-    Close {
-        fd: i32,
-    },
-    Read {
-        fd: i32,
-        len: u64,
-        offset: u64,
-    },
-    Write {
-        fd: i32,
-        offset: u64,
-        data: Vec<u8>,
-    },
-    /// `fstat`
-    StatFd {
-        fd: i32,
-    },
-    /// `stat`: symbolic links are followed.
-    Stat {
-        path: Vec<u8>,
-    },
-    /// `lstat`
-    StatLink {
-        path: Vec<u8>,
-    },
-    Unlink {
-        path: Vec<u8>,
-    },
-    ReadLink {
-        path: Vec<u8>,
-    },
-    /// `setfs`: paths are as this process sees them; none: as the server does.
-    SetFilesystem {
-        process: Option<Tid>,
-    },
-    /// LLDB's `size`
-    Size {
-        path: Vec<u8>,
-    },
-    /// LLDB's `mode`
-    Mode {
-        path: Vec<u8>,
-    },
-    /// LLDB's `exists`
-    Exists {
-        path: Vec<u8>,
-    },
-    /// LLDB's `MD5`
-    Md5 {
-        path: Vec<u8>,
-    },
-}
-
-/// How a file is to be opened, in the protocol's numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct OpenFlags(pub u64);
-
-impl OpenFlags {
-    const ACCESS: u64 = 3;
-
-    /// Will the file be written, created or cut?
-    #[must_use]
-    pub fn writes(self) -> bool {
-        self.0 & (OpenFlags::ACCESS | 0x8 | 0x200 | 0x400) != 0
-    }
-}
 
 const FD: &str = "the descriptor is not a hexadecimal number";
 

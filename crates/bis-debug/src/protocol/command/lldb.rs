@@ -8,62 +8,11 @@ use super::{
         text::{Parsed, Text, lossy},
         thread_id::ThreadId,
     },
-    Command, registers, thread,
+    Command,
+    ids::thread,
+    parts::LldbCommand,
+    registers,
 };
-
-/// A command of LLDB's own.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum LldbCommand {
-    /// `qHostInfo`
-    HostInfo,
-    /// `qProcessInfo`
-    ProcessInfo,
-    /// `qProcessInfoPID:PID`, the id in decimal.
-    ProcessInfoOf(Tid),
-    /// `qRegisterInfoN`; behind the last register the answer is an error.
-    RegisterInfo(u64),
-    /// `qMemoryRegionInfo:ADDR`; none: is it known?
-    MemoryRegion(Option<u64>),
-    /// `jThreadsInfo`
-    ThreadsInfo,
-    /// `jThreadExtendedInfo:JSON`
-    ThreadExtendedInfo(String),
-    /// `qThreadStopInfoTID`
-    ThreadStopInfo(ThreadId),
-    /// `QThreadSuffixSupported`
-    ThreadSuffix,
-    /// `QListThreadsInStopReply`
-    ListThreadsInStops,
-    /// `QSaveRegisterState`: the answer is a decimal number for the following.
-    SaveRegisters { thread: Option<ThreadId> },
-    /// `QRestoreRegisterState:NUMBER`
-    RestoreRegisters { number: u64, thread: Option<ThreadId> },
-    /// `qShlibInfoAddr`: where the address of the dynamic linker's `r_debug` is, in the program's dynamic
-    /// section.
-    SharedLibraryInfo,
-    /// `qGetWorkingDir`
-    WorkingDirectory,
-    /// `qVAttachOrWaitSupported`
-    AttachOrWait,
-    /// `qSupportsDetachAndStayStopped`
-    DetachAndStayStopped,
-    /// `qWatchpointSupportInfo`
-    WatchpointSupport,
-    /// `qStructuredDataPlugins`
-    StructuredDataPlugins,
-    /// `qEcho:TEXT`: the answer is the packet itself.
-    Echo(Vec<u8>),
-    /// `QEnableErrorStrings`
-    ErrorStrings,
-    /// `qLaunchSuccess`
-    LaunchSuccess,
-    /// `jGetLoadedDynamicLibrariesInfos:JSON`
-    LoadedLibraries(String),
-    /// `_MSIZE,PERMISSIONS`
-    Allocate { size: u64, permissions: String },
-    /// `_mADDR`
-    Free { addr: Addr },
-}
 
 /// `_` and `j` packets.
 pub(super) fn parse(letter: u8, mut text: Text) -> Parsed<Command> {

@@ -7,53 +7,12 @@ use super::{
         text::{Parsed, Text, hex_bytes},
     },
     Command,
+    parts::{Bytecode, Point, PointKind},
 };
 use bis_trace::types::Addr;
 
 /// The number of expressions that one point may have.
 const EXPRESSIONS_MAX: usize = 256;
-
-/// What a point waits for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum PointKind {
-    /// `Z0`: execution; the server may change the text for it.
-    Software,
-    /// `Z1`: execution; the text stays as it is.
-    Hardware,
-    /// `Z2`: a write that changes the bytes.
-    Write,
-    /// `Z3`
-    Read,
-    /// `Z4`: a read or a write.
-    Access,
-}
-
-impl PointKind {
-    /// Is it a breakpoint, rather than a watchpoint?
-    #[must_use]
-    pub fn is_breakpoint(self) -> bool {
-        matches!(self, PointKind::Software | PointKind::Hardware)
-    }
-}
-
-/// An expression for the agent's interpreter.
-pub type Bytecode = Vec<u8>;
-
-/// A breakpoint or a watchpoint.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Point {
-    pub kind: PointKind,
-    pub addr: Addr,
-    /// The bytes that are watched; of a breakpoint, the length of the instruction that it replaces.
-    pub size: u64,
-    /// The point counts if one of them is not zero, or if there are none.
-    pub conditions: Vec<Bytecode>,
-    /// To be run where the point counts. The program then goes on: a point with commands does not stop it, as
-    /// in gdbserver.
-    pub commands: Vec<Bytecode>,
-    /// The commands stay when the client has gone.
-    pub persist: bool,
-}
 
 pub(super) fn parse(letter: u8, mut text: Text) -> Parsed<Command> {
     let kind = match text.hex("the kind is not a hexadecimal number")? {

@@ -5,10 +5,13 @@ use bis_trace::types::Tid;
 use super::{
     super::{
         error::Problem,
+        features::Features,
         text::{Parsed, Text, hex_bytes, hex_text, lossy},
         thread_id::ThreadId,
     },
-    Command, Features, lldb, memory, process, thread, transfer,
+    Command,
+    ids::{process, thread},
+    lldb, memory, transfer,
 };
 
 pub(super) fn parse(mut text: Text) -> Parsed<Command> {

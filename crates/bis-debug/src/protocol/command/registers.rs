@@ -1,8 +1,11 @@
 //! `g`, `G`, `p`, `P`, and LLDB's suffix that names the thread.
 
 use super::{
-    super::text::{Parsed, Text, hex_bytes},
-    Command, ThreadId,
+    super::{
+        text::{Parsed, Text, hex_bytes},
+        thread_id::ThreadId,
+    },
+    Command,
 };
 
 pub(super) fn parse(letter: u8, mut text: Text) -> Parsed<Command> {

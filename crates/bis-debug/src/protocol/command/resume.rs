@@ -10,28 +10,8 @@ use super::{
         thread_id::ThreadId,
     },
     Command,
+    parts::{Action, ThreadAction},
 };
-
-/// What a thread is to do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Action {
-    /// Runs, and gets this signal first.
-    Continue(Option<Signal>),
-    /// Executes one instruction, and gets this signal first.
-    Step(Option<Signal>),
-    /// Steps while it is in these addresses: `start <= rip < end`. At least one instruction.
-    StepRange { start: Addr, end: Addr },
-    /// Stops, in non-stop mode.
-    Stop,
-}
-
-/// An action, and whose it is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ThreadAction {
-    pub action: Action,
-    /// None: every thread that no earlier action has named.
-    pub threads: Option<ThreadId>,
-}
 
 pub(super) fn parse(letter: u8, mut text: Text, numbers: Numbers) -> Parsed<Command> {
     if letter == b'b' {

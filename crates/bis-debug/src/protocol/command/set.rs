@@ -10,26 +10,8 @@ use super::{
         thread_id::ThreadId,
     },
     Command, lldb,
+    parts::{Environment, SyscallCatch},
 };
-
-/// At which system calls the program stops.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum SyscallCatch {
-    None,
-    All,
-    /// At these numbers.
-    Only(Vec<u64>),
-}
-
-/// A change of the environment of programs that `vRun` starts.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Environment {
-    /// `NAME=VALUE`
-    Set(Vec<u8>),
-    Unset(Vec<u8>),
-    /// As when the server began.
-    Reset,
-}
 
 pub(super) fn parse(mut text: Text, numbers: Numbers) -> Parsed<Command> {
     let name = text.until(b":;");

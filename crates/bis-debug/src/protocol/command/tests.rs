@@ -3,7 +3,13 @@
 use bis_trace::types::{Addr, Signal, Tid};
 use proptest::prelude::*;
 
-use super::{super::thread_id::Which, *};
+use super::{
+    super::{
+        features::Features,
+        thread_id::{ThreadId, Which},
+    },
+    *,
+};
 
 fn parse(payload: &[u8]) -> Result<Command, Malformed> {
     super::parse(payload, Numbers::Gdb)

@@ -6,42 +6,8 @@ use super::{
         text::{Parsed, Text, lossy},
     },
     Command,
+    parts::{Access, Object, Transfer},
 };
-
-/// What is read or written.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Object {
-    /// The target description; the annex is a file's name, at first `target.xml`.
-    Features,
-    Auxv,
-    Threads,
-    Libraries,
-    /// The dynamic linker's list; the annex may say where to start.
-    LibrariesSvr4,
-    /// The path of the program; the annex is a process id in hexadecimal, or empty.
-    ExecFile,
-    MemoryMap,
-    Siginfo,
-    /// A table for `info os`; the annex is its name.
-    OsData,
-    /// Any other, by its name.
-    Other(String),
-}
-
-/// Reading or writing.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Access {
-    Read { offset: u64, len: u64 },
-    Write { offset: u64, data: Vec<u8> },
-}
-
-/// A piece of an object.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Transfer {
-    pub object: Object,
-    pub annex: String,
-    pub access: Access,
-}
 
 /// Behind `qXfer:`.
 pub(super) fn parse(mut text: Text) -> Parsed<Command> {

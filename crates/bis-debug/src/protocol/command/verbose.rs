@@ -5,7 +5,9 @@ use super::{
         signal::Numbers,
         text::{Parsed, Text, hex_bytes},
     },
-    Command, file, process, resume,
+    Command, file,
+    ids::process,
+    resume,
 };
 
 pub(super) fn parse(mut text: Text, numbers: Numbers) -> Parsed<Command> {

@@ -161,7 +161,7 @@ impl<'t> Session<'t> {
         if mark.position.legs.is_empty() {
             return Ok(mark.resume()?);
         }
-        self.travel(&Position::at(mark.position.event))
+        self.travel_exactly(&Position::at(mark.position.event))
     }
 }
 

@@ -96,7 +96,7 @@ impl Session<'_> {
             }
             count += 1;
             if count == STEPS {
-                exits = range.and_then(|range| self.exits_of(tid, range));
+                exits = range.and_then(|range| Exits::of(&self.live.replica, tid, range));
             }
             let Some(exits) = exits.clone() else { continue };
             let report = self.run_to_exit(exits)?;

@@ -16,8 +16,8 @@ const LONG_ENOUGH: usize = 100;
 const NEAR_ENOUGH: usize = 200;
 
 impl<'t> Session<'t> {
-    /// The instructions in front of a position. There are none in it where it begins behind an event, and
-    /// only others come then.
+    /// The instructions in front of a position, whose name is exact. There are none in it where it begins
+    /// behind an event, and only others come then.
     pub(super) fn make_window(&mut self, end: &Position) -> Result<Option<Window<'t>>, Trouble> {
         self.windows(end, |window| {
             window.steps.first().is_some_and(|first| first.name == Name::Event)
@@ -33,36 +33,35 @@ impl<'t> Session<'t> {
     /// A window that is enough.
     fn windows(
         &mut self,
-        end: &Position,
+        own_end: &Position,
         is_enough: impl Fn(&Window<'t>) -> bool,
     ) -> Result<Option<Window<'t>>, Trouble> {
-        let own_end = self.exact(end)?;
         let mut goal = own_end.clone();
         let mut tried: Option<Mark<'t>> = None;
         while let Some(mut climb) = self.climb(&goal, tried.as_ref())? {
-            if goal != own_end {
-                climb.go_on_to(&own_end);
+            if goal != *own_end {
+                climb.go_on_to(own_end);
             }
             let mut is_in_front = false;
             // From the last copy that is in front of the place, step by step.
             while let Some(rung) = climb.rungs.pop() {
-                let is_behind_event = rung.is_behind_event(&own_end);
+                let is_behind_event = rung.is_behind_event(own_end);
                 let window = match climb.steps.take() {
                     Some(steps) => steps.begin_at(rung.copy, rung.image),
-                    None => self.window_from(rung, &climb, &own_end)?,
+                    None => self.window_from(rung, &climb, own_end)?,
                 };
                 tracing::debug!(steps = window.len(), end = %window.end, "a window");
                 if !is_enough(&window) {
                     climb.steps_before = 0;
                     // All that is behind the last event is the rest of an instruction that began before.
-                    is_in_front = is_behind_event && goal == own_end;
+                    is_in_front = is_behind_event && goal == *own_end;
                     if is_in_front {
                         break;
                     }
                     continue;
                 }
                 // A user who has gone one step back goes others; each window takes time.
-                let longer = self.longer(&mut climb, &window, &own_end)?;
+                let longer = self.longer(&mut climb, &window, own_end)?;
                 let is_longer = |longer: &Window<'t>| longer.len() > window.len() && is_enough(longer);
                 climb.keep_in(&mut self.passed);
                 if !self.history.count_also(self.passed.pids()) {

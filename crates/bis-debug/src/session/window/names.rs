@@ -154,7 +154,7 @@ impl<'t> Session<'t> {
             Name::Arrival if let Some(near) = window.name_by_arrival(index, end) => near,
             Name::Arrival => {
                 let base = window.base(step.event);
-                let mut live = self.travel(&base)?;
+                let mut live = self.travel_exactly(&base)?;
                 let Some(window) = &self.window else { return Err(unknown()) };
                 let name = self.history.name(&of);
                 let ahead = self.ahead(&live, &name);
