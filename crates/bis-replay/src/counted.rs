@@ -12,7 +12,7 @@ use bis_rewrite::{Conditional, Countdown, Predicate, Span, countdown};
 use bis_trace::types::{Addr, PAGE, Registers};
 use bis_tracee::{Memory, TraceeError, maps, place, remote::Remote};
 
-use crate::{seek, task::Task};
+use crate::{spans::span_at, task::Task};
 
 /// When a task is to stop where it counts.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,7 +49,7 @@ impl Counted {
         in_the_way: &[Addr],
     ) -> Result<Option<Counted>, TraceeError> {
         let regs = task.regs()?;
-        let span = seek::span_at(regs.bits(), place, |addr, len| memory.read_upto(addr, len));
+        let span = span_at(regs.bits(), place, |addr, len| memory.read_upto(addr, len));
         let Some(span) = span else { return Ok(None) };
         let (end, rip) = (Addr(span.end()), regs.ip());
         if in_the_way.iter().any(|at| (place + 1..end).contains(at)) {

@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod alarm;
+mod allowed;
 mod apply;
 mod areas;
 pub mod checkpoint;
@@ -50,6 +51,7 @@ mod select;
 mod shared;
 pub mod solo;
 mod space;
+mod spans;
 mod task;
 #[cfg(test)]
 mod tests;

@@ -27,6 +27,7 @@ use bis_tracee::{
 };
 
 use crate::{
+    spans::span_at,
     task::{Breakpoint, Found, Place, Task},
     traps::Traps,
 };
@@ -110,12 +111,6 @@ impl Patched {
     fn data(&self) -> Addr {
         self.pages + place::CODE_PAGES * PAGE
     }
-}
-
-/// The text that gives way to a jump at an address of a program of so many bits. None: no jump can be there.
-pub(crate) fn span_at(bits: u32, at: Addr, read: impl FnOnce(Addr, usize) -> Vec<u8>) -> Option<Span> {
-    const CODE_MAX: usize = 64;
-    Span::begin(bits, at.0, &read(at, CODE_MAX))
 }
 
 /// So many watches, at most, that cover these at most 24 bytes, if possible without more than them. None:

@@ -14,7 +14,7 @@ use std::{
 };
 
 use bis_agent::{
-    AGENT_BASE, AGENT_LEN, ARGUMENT_AT,
+    ARGUMENT_AT,
     hooks::{self, AREA_BASE, LOG_BASE, LOG_LEN, TEXT_BASE, state},
 };
 use bis_trace::{
@@ -25,6 +25,7 @@ use bis_trace::{
 use bis_tracee::{Memory, TraceeError, maps, proc, remote::Remote};
 
 use crate::{
+    allowed::{is_harmless, not_own},
     error::{Halt, ReplayError},
     host::Host,
     objects::Mapped,
@@ -36,16 +37,9 @@ use crate::{
 /// What a mapping may need beside the address space: kept files, and shared objects.
 type Around<'a> = (&'a World<'a>, &'a dyn Host);
 
-/// The first address that no program can have: 56 bits with page tables of five levels, where a program that
-/// asks for an address beyond 47 bits gets it. With four levels the kernel refuses what is beyond.
-const USER_END: Addr = Addr(1 << 56);
 /// Descriptors that a stub keeps open for mappings to come. A second mapping of the same open file is merged
 /// with its neighbour by the kernel as it was in the recording, which mremap depends on.
 const OPEN_MAX: usize = 128;
-
-/// The advices that change content or inheritance, all of them harmless to others: DONTNEED, REMOVE,
-/// DONTFORK, DOFORK, WIPEONFORK, KEEPONFORK, DONTNEED_LOCKED, GUARD_INSTALL, GUARD_REMOVE.
-const ADVICES: [u32; 9] = [4, 9, 10, 11, 18, 19, 24, 102, 103];
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Source {
@@ -109,26 +103,9 @@ impl<E: Into<ReplayError>> From<E> for EffectError {
     }
 }
 
-/// Is this a range of the program's own?
+/// A range that is to be changed must be the program's own.
 fn own(addr: Addr, len: u64) -> Result<(), EffectError> {
-    let end = addr.checked_add(len).and_then(|end| end.checked_page_ceil());
-    let outside = end.is_none_or(|end| end > USER_END);
-    let ours = end.is_some_and(|end| addr < Addr(AGENT_BASE + AGENT_LEN) && Addr(AGENT_BASE) < end);
-    if outside || ours {
-        let whose = if ours { "bis's own memory" } else { "no memory of a program" };
-        return Err(EffectError::Forbidden(format!("{len:#x} bytes at {addr:#x} are {whose}")));
-    }
-    Ok(())
-}
-
-/// Is this a range of the program's own? As `own`, where there is no effect to refuse.
-pub(crate) fn is_own(addr: Addr, len: u64) -> bool {
-    own(addr, len).is_ok()
-}
-
-/// Is this an advice that does no harm to others?
-pub(crate) fn is_harmless(advice: u64) -> bool {
-    u32::try_from(advice).is_ok_and(|advice| ADVICES.contains(&advice))
+    not_own(addr, len).map_or(Ok(()), |why| Err(EffectError::Forbidden(why)))
 }
 
 fn protection(prot: u32) -> Result<u64, EffectError> {
@@ -380,7 +357,7 @@ impl Space {
             }
             Effect::Advise { addr, len, advice } => {
                 own(addr, len)?;
-                if !ADVICES.contains(&advice) {
+                if !is_harmless(advice.into()) {
                     return Err(EffectError::Forbidden(format!("advice {advice} is not one of replay's")));
                 }
                 remote.must("advise memory", libc::SYS_madvise, [addr.0, len, advice.into(), 0, 0, 0])?;
@@ -492,39 +469,5 @@ impl EffectError {
     /// Did the task die while it was worked on?
     pub(crate) fn is_death(&self) -> bool {
         matches!(self, EffectError::Failed(ReplayError::Tracee(TraceeError::Died(_))))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use bis_trace::types::PAGE;
-
-    use super::*;
-
-    #[test]
-    fn the_agents_page_and_the_kernels_half_are_not_the_programs() {
-        for (addr, len) in [
-            (AGENT_BASE, 1),
-            (AGENT_BASE - 1, 2),
-            (AGENT_BASE + AGENT_LEN - 1, 1),
-            (0, USER_END.0),
-            (AGENT_BASE - PAGE, PAGE + 1),
-            (u64::MAX, 1),
-            (u64::MAX - 100, 50),
-            ((USER_END - PAGE).0, PAGE + 1),
-        ] {
-            assert!(own(Addr(addr), len).is_err(), "{addr:#x} {len:#x}");
-        }
-        for (addr, len) in
-            [(0, 1), (AGENT_BASE - PAGE, PAGE), (AGENT_BASE + AGENT_LEN, PAGE), ((USER_END - 1).0, 1)]
-        {
-            assert!(own(Addr(addr), len).is_ok(), "{addr:#x} {len:#x}");
-        }
-    }
-
-    #[test]
-    fn the_advices_that_harm_the_machine_are_not_allowed() {
-        // MADV_HWPOISON and MADV_SOFT_OFFLINE.
-        assert!(!ADVICES.contains(&100) && !ADVICES.contains(&101));
     }
 }

@@ -4,6 +4,7 @@
 mod changes;
 mod guarded;
 mod interrupt;
+mod mapped;
 mod missing;
 mod run;
 

@@ -8,7 +8,11 @@ use bis_trace::types::{Addr, NARROW_TABLE, Registers, StandardStream, Tid};
 use bis_tracee::{TraceeError, remote::Remote, siginfo::SigInfo};
 
 use super::Heard;
-use crate::{error::Halt, replica::Replica, space};
+use crate::{
+    allowed::{is_harmless, is_own},
+    error::Halt,
+    replica::Replica,
+};
 
 /// The most that is taken out of memory for one call that writes.
 const OUTPUT_MAX: u64 = 1 << 20;
@@ -81,7 +85,7 @@ impl Kernel {
             libc::SYS_munmap | libc::SYS_mprotect if is_own(Addr(args[0]), args[1]) => {
                 in_copy(replica, tid, nr, args)?
             }
-            libc::SYS_madvise if is_own(Addr(args[0]), args[1]) && space::is_harmless(args[2]) => {
+            libc::SYS_madvise if is_own(Addr(args[0]), args[1]) && is_harmless(args[2]) => {
                 in_copy(replica, tid, nr, args)?
             }
             libc::SYS_mremap if is_own(Addr(args[0]), args[1]) && is_own(Addr(args[4]), args[2]) => {
@@ -223,10 +227,6 @@ fn made(regs: &Registers) -> (u64, [u64; 6]) {
 
 fn name(nr: u64) -> &'static str {
     bis_syscalls::name(nr).unwrap_or("a system call")
-}
-
-fn is_own(addr: Addr, len: u64) -> bool {
-    space::is_own(addr, len)
 }
 
 /// Does mmap want memory, not a file, and where it may?

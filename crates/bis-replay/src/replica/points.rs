@@ -14,8 +14,9 @@ use crate::{
     areas::Piece,
     counted::{Counted, Until},
     error::Halt,
-    repeated, seek,
+    repeated,
     space::Space,
+    spans::span_at,
     task::{Found, Run, Task},
     traps::Traps,
 };
@@ -130,7 +131,7 @@ impl Replica<'_> {
         };
         let bits = self.tasks.values().find_map(|task| task.regs().ok()).map_or(64, |regs| regs.bits());
         let gives_way = |at: Addr| {
-            let span = seek::span_at(bits, at, |addr, len| self.read_program(addr, len));
+            let span = span_at(bits, at, |addr, len| self.read_program(addr, len));
             span.map(|span| at..Addr(span.end()))
         };
         let repeated = repeated::len(&self.read_program(addr, ticks::INSTRUCTION_LEN_MAX));

@@ -1,36 +1,20 @@
 //! What the hooks of a task change of the address space while they consume a log: each change is in the log,
 //! and is made where the hook stands in front of its call.
 
-use std::ops::Range;
-
 use bis_agent::hooks::{Change, Places, entries};
 use bis_trace::types::{Addr, Registers};
 use bis_tracee::{TraceeError, debug::Triggered, maps, remote::Remote};
 
-use super::{Found, Hooked, Run, Task, run::Next};
-use crate::{space, traps::Traps};
+use super::{Found, Hooked, Run, Task, mapped::changed, run::Next};
+use crate::{
+    allowed::{is_harmless, is_own},
+    traps::Traps,
+};
 
 impl Task {
     /// Its hooks begin to consume this log.
     pub(crate) fn begin_log(&mut self, hooked: &Hooked) {
         self.changes = entries(&hooked.log).filter_map(|entry| entry.change()).collect();
-    }
-
-    /// What its hooks will yet map before its next event, where nothing else may be put meanwhile: in order,
-    /// and none touches another.
-    pub(crate) fn to_be_mapped(&self) -> Vec<Range<Addr>> {
-        let log = self.hooked.iter().flat_map(|hooked| entries(&hooked.log)).filter_map(|it| it.change());
-        let maps = self.changes.iter().copied().chain(log).filter(|change| change.nr == Change::MMAP);
-        let mut ranges: Vec<Range<Addr>> = maps.map(changed).collect();
-        ranges.sort_unstable_by_key(|range| range.start);
-        ranges.dedup_by(|next, last| {
-            let touches = next.start <= last.end;
-            if touches {
-                last.end = last.end.max(next.end);
-            }
-            touches
-        });
-        ranges
     }
 
     /// It stands in front of a call with which a hook changes the address space. None: of another one, or of
@@ -42,7 +26,7 @@ impl Task {
         let is_next = |change: &Change| {
             let [addr, len, how, ..] = change.args();
             (change.nr, change.args()) == (regs.orig_rax, regs.args())
-                && space::is_own(Addr(addr), len)
+                && is_own(Addr(addr), len)
                 && may_change(change.nr, how)
         };
         let change = self.changes.front().copied().filter(is_next)?;
@@ -107,12 +91,7 @@ fn may_change(nr: u64, how: u64) -> bool {
     match nr {
         Change::MMAP | Change::MPROTECT => how <= READ_AND_WRITE,
         Change::MUNMAP => how == 0,
-        Change::MADVISE => space::is_harmless(how),
+        Change::MADVISE => is_harmless(how),
         _ => false,
     }
-}
-
-/// Where in memory this changes what is mapped.
-fn changed(change: Change) -> Range<Addr> {
-    Addr(change.addr)..Addr(change.addr).saturating_add(change.len)
 }

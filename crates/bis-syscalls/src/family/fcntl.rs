@@ -1,6 +1,6 @@
 //! fcntl: which commands take a pointer, and to what.
 
-use super::*;
+use super::words::*;
 use crate::describe::names::FCNTL_COMMANDS;
 
 #[rustfmt::skip]

@@ -1,7 +1,7 @@
 //! Files by path and by descriptor: opening, reading, writing, attributes, directories. Not links and
 //! extended attributes (`links.rs`), mounts (`mounts.rs`), or vectors (`vectors.rs`).
 
-use super::*;
+use super::words::*;
 use crate::describe::names::{AT_FLAGS, OPEN_FLAGS, SEEK};
 
 const STAT: Size = Fixed(144);

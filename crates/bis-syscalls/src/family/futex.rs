@@ -1,7 +1,7 @@
 //! Futexes. The kernel identifies a futex by its address, so a futex word is never moved, whether or not the
 //! call writes it.
 
-use super::*;
+use super::words::*;
 use crate::describe::names::FUTEX_OPS;
 use crate::plan::{Slot, When, Written};
 

@@ -1,7 +1,7 @@
 //! ioctl: a table of its own, by request. The size and direction that many request numbers carry are a
 //! convention that drivers break, so they are not trusted: a request that is not here is slow.
 
-use super::*;
+use super::words::*;
 use crate::plan::{Count, Slot, When, Written};
 use Shape::{Fields, In, InOut, Out};
 

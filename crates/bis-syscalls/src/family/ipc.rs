@@ -1,6 +1,6 @@
 //! System V messages, semaphores and shared memory; POSIX message queues.
 
-use super::*;
+use super::words::*;
 use crate::describe::names::OPEN_FLAGS;
 use crate::plan::{Count, Slot, When, Written};
 

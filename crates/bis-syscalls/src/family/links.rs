@@ -1,6 +1,6 @@
 //! Names of files: links, renaming, removing, and extended attributes.
 
-use super::*;
+use super::words::*;
 use crate::describe::names::AT_FLAGS;
 
 #[rustfmt::skip]

@@ -1,7 +1,7 @@
 //! The address space. Most of these the recorder carries out specially, because replay must do the same to
 //! the replayed address space; here are their shapes and the plain memory that some also write.
 
-use super::*;
+use super::words::*;
 use crate::describe::names::{MAP_FLAGS, MLOCK_FLAGS, PROT};
 use crate::plan::{When, Written};
 

@@ -1,6 +1,6 @@
 //! Mounts, file systems as objects, and quotas.
 
-use super::*;
+use super::words::*;
 use crate::plan::{Count, Slot, When, Written};
 
 #[rustfmt::skip]

@@ -1,6 +1,6 @@
 //! Waiting for descriptors: poll, select, epoll, eventfd.
 
-use super::*;
+use super::words::*;
 use crate::plan::{When, Written};
 
 #[rustfmt::skip]

@@ -1,6 +1,6 @@
 //! prctl and arch_prctl: which options write memory, and which must not reach the kernel.
 
-use super::*;
+use super::words::*;
 use crate::describe::names::{ARCH_PRCTL_OPTIONS, PRCTL_OPTIONS};
 use crate::plan::{Count, When, Written};
 

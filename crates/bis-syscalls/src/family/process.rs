@@ -1,6 +1,6 @@
 //! Processes and threads: creation, exec, exit, waiting, ids.
 
-use super::*;
+use super::words::*;
 use crate::describe::names::{CLONE_FLAGS, WAIT_FLAGS};
 use crate::plan::{Slot, When, Written};
 

@@ -1,6 +1,6 @@
 //! Scheduling, priorities, resource limits and use.
 
-use super::*;
+use super::words::*;
 use crate::plan::{When, Written};
 
 #[rustfmt::skip]

@@ -1,6 +1,6 @@
 //! Capabilities, keys, security modules, sandboxes, and what is refused because it would undo the recorder.
 
-use super::*;
+use super::words::*;
 use crate::plan::{Count, Slot, When, Written};
 
 #[rustfmt::skip]

@@ -1,7 +1,7 @@
 //! Signals: actions, masks, sending, waiting. A signal set is as long as the call's own size argument says
 //! (the kernel takes only 8).
 
-use super::*;
+use super::words::*;
 use crate::describe::names::SIG_HOW;
 use crate::plan::{Slot, When, Written};
 

@@ -1,6 +1,6 @@
 //! Sockets: addresses with in-out lengths, options, and messages with vectors, addresses and control data.
 
-use super::*;
+use super::words::*;
 use crate::describe::names::{MSG_FLAGS, SOCKET_FAMILIES};
 use crate::plan::{Count, Slot, When, Written};
 

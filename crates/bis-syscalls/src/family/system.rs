@@ -1,6 +1,6 @@
 //! The machine and the kernel: names, statistics, logs, modules, and calls that are gone.
 
-use super::*;
+use super::words::*;
 use crate::plan::{Count, When, Written};
 
 #[rustfmt::skip]

@@ -1,6 +1,6 @@
 //! Clocks, timers, sleeping.
 
-use super::*;
+use super::words::*;
 use crate::describe::names::CLOCKS;
 
 const TIMESPEC: Size = Fixed(16);

@@ -1,6 +1,6 @@
 //! Reading and writing through arrays of `struct iovec` (16 bytes: address, length).
 
-use super::*;
+use super::words::*;
 use crate::plan::{Count, Slot, When, Written};
 
 #[rustfmt::skip]

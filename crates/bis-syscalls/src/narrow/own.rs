@@ -11,9 +11,8 @@
 //! - `sigprocmask`: it leaves the signals above the first 32 as they are.
 //! - `restart_syscall`: the kernel knows what is to go on.
 
-use super::Own;
 use super::layout::Fields;
-use super::room::{Made, Maker, Other, refused};
+use super::room::{Made, Maker, Other, Own, refused};
 use crate::errno::EINVAL;
 use crate::model::Call;
 

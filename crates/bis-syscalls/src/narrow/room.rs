@@ -1,11 +1,37 @@
 //! The call in the making: the room that its pieces are laid out in, and the way back from there.
 
-use super::Own;
-use super::ROOM_LEN;
 use super::layout::{Fields, signed, size};
 use crate::errno::{EFAULT, EINTR, ENOMEM, is_kernels_own};
 use crate::model::Call;
 use crate::plan::Memory;
+
+/// The length of the room in bytes. It holds 32,766 pointers of `execve`, which is more than command lines
+/// have that `xargs` makes.
+pub const ROOM_LEN: u64 = 0x40000;
+
+/// A call that the kernel makes as the program made it.
+///
+/// Some of these change state that a replay must build again, and the row of `call` does not say so for them:
+/// - `set_thread_area` and `get_thread_area` have the x86-64 numbers 205 and 211, of which the table says
+///   that Linux itself answers ENOSYS, as it does to a 64-bit call. The kernel must make the 32-bit call; and
+///   a replay must make `set_thread_area` too, with the entry number that the recording got, because the
+///   thread's segment for TLS is not memory.
+/// - `clone` with CLONE_SETTLS has the address of a `user_desc` where x86-64 has the thread's base address.
+/// - `sigaction` and its kind have other layouts than the row's handler reads.
+/// - The pieces of a plan name the registers of x86-64. A call that is made as it is has the same arguments
+///   in others, and those of `mmap`, `clone` and `ipc` in another order, so no piece of it can be moved.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Own {
+    /// The x86-64 number and arguments with the same meaning; this is what the recorder's table is asked for.
+    /// It must not be given to the kernel. Structures behind its pointers still have the 32-bit layout.
+    pub call: Call,
+    /// What the kernel writes when the call succeeds, as (address, length). None: what the plan of `call`
+    /// says is right as it is. Where this is given it replaces that plan.
+    pub outputs: Option<Vec<(u64, u64)>>,
+    /// Where the kernel stores the result proper (4 bytes) of a call that returns 0: `ipc(SHMAT)` stores
+    /// the address of the mapping there. It is also in `outputs`.
+    pub result_at: Option<u64>,
+}
 
 /// What happens where no x86-64 call is made.
 pub(super) enum Other {
