@@ -268,3 +268,126 @@ pub const SHORTENED: [u64; 4] = [
 /// lies in wait for the task any more.
 pub const TRACED: [u64; 4] =
     [SHORTENED[0], SHORTENED[2], SHORTENED[3], libc::SYS_rt_sigprocmask.cast_unsigned()];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DRAWS: usize = 4000;
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    /// How many of so many draws are like this.
+    fn count(draw: impl FnMut() -> bool) -> usize {
+        std::iter::repeat_with(draw).take(DRAWS).filter(|is_it| *is_it).count()
+    }
+
+    #[test]
+    fn the_same_seed_makes_the_same_choices() {
+        let choices = |seed| {
+            let chaos = Chaos::new(seed);
+            let choice = || (chaos.turn(), chaos.next(5), chaos.mood(4), chaos.part(900), chaos.how_far());
+            std::iter::repeat_with(choice).take(20).collect::<Vec<_>>()
+        };
+        assert_eq!(choices(7), choices(7));
+        assert_ne!(choices(7), choices(8));
+    }
+
+    #[test]
+    fn turns_are_within_their_bounds_short_and_long_ones_as_often() {
+        let chaos = Chaos::new(1);
+        let turns: Vec<Duration> = std::iter::repeat_with(|| chaos.turn()).take(DRAWS).collect();
+        assert!(turns.iter().all(|turn| (TURN_MIN..=TURN_MAX).contains(turn)));
+        // From 50 us to 1 ms it is as far as from there to 20 ms.
+        let short = turns.iter().filter(|turn| **turn < Duration::from_millis(1)).count();
+        assert!((DRAWS * 4 / 10..DRAWS * 6 / 10).contains(&short), "{short}");
+    }
+
+    #[test]
+    fn whatever_is_chosen_is_there() {
+        let chaos = Chaos::new(2);
+        for count in [0, 1, 2, 7] {
+            for _ in 0..DRAWS {
+                let index = [chaos.next(count), chaos.one_of_first(count)];
+                assert!(index.iter().all(|index| *index < count.max(1)), "{index:?} of {count}");
+                let (victim, time) = chaos.mood(count);
+                assert!(victim.is_none_or(|(victim, _)| victim < count.max(1)), "{victim:?} of {count}");
+                assert!((MOOD_MIN..=MOOD_MAX).contains(&time));
+            }
+        }
+        assert_eq!(chaos.one_of::<u8>(&[]), None);
+    }
+
+    #[test]
+    fn the_nearer_is_chosen_the_more_often() {
+        let chaos = Chaos::new(3);
+        let mut counts = [0; 6];
+        for _ in 0..DRAWS {
+            counts[chaos.one_of_first(6)] += 1;
+        }
+        assert!(counts[..4].is_sorted_by(|nearer, farther| *nearer > farther * 3 / 2), "{counts:?}");
+        assert!(counts[3] > 0, "{counts:?}");
+    }
+
+    #[test]
+    fn a_call_moves_a_part_now_and_then_and_never_nothing() {
+        let chaos = Chaos::new(4);
+        assert_eq!((chaos.part(0), chaos.part(1)), (0, 1));
+        let parts: Vec<u64> = std::iter::repeat_with(|| chaos.part(10)).take(DRAWS).collect();
+        assert!(parts.iter().all(|part| (1..=10).contains(part)));
+        let whole = parts.iter().filter(|part| **part == 10).count();
+        assert!((DRAWS * 7 / 10..DRAWS * 8 / 10).contains(&whole), "{whole}");
+    }
+
+    #[test]
+    fn what_has_taken_too_much_time_is_not_done_any_more() {
+        let chaos = Chaos::new(5);
+        assert!(chaos.may_idle());
+        chaos.count_idle(HOUR);
+        assert!(!chaos.may_idle());
+        // Each has an account of its own.
+        assert!(count(|| chaos.steps().is_some()) > 0 && count(|| chaos.ambushes(false)) > 0);
+        chaos.count_crept(HOUR);
+        assert_eq!(count(|| chaos.steps().is_some()), 0);
+        assert!(count(|| chaos.ambushes(false)) > 0);
+        chaos.count_lain(HOUR);
+        assert_eq!(count(|| chaos.ambushes(false)), 0);
+    }
+
+    #[test]
+    fn tasks_that_were_held_long_are_a_reason_to_stop_no_more() {
+        let chaos = Chaos::new(6);
+        assert!(count(|| chaos.ambushes(true)) > 0);
+        // Of 4000 times between 0.1 and 30 ms the sum is some 20 s.
+        for _ in 0..DRAWS {
+            chaos.hold();
+        }
+        assert_eq!(count(|| chaos.ambushes(true)), 0);
+    }
+
+    #[test]
+    fn a_task_that_is_no_victim_is_not_starved_nor_is_one_for_ever() {
+        let (victim, other) = (Tid(5), Tid(6));
+        let mut mood = Mood::default();
+        assert!(mood.is_over() && mood.starves(victim).is_none());
+        mood.begin(Some((victim, true)), HOUR);
+        assert!(!mood.is_over());
+        assert_eq!((mood.starves(victim), mood.starves(other)), (Some(true), None));
+        mood.begin(Some((victim, true)), Duration::ZERO);
+        assert!(mood.is_over() && mood.starves(victim).is_none());
+        mood.begin(None, HOUR);
+        assert_eq!(mood.starves(victim), None);
+    }
+
+    #[test]
+    fn a_socket_is_asked_about_once() {
+        let chaos = Chaos::new(7);
+        assert_eq!(chaos.socket(1, || Some(3)), Some(3));
+        assert_eq!(chaos.socket(2, || None), None);
+        assert_eq!(chaos.socket(1, || panic!("it is known")), Some(3));
+        assert_eq!(chaos.socket(2, || panic!("it is known, to be none")), None);
+        for inode in 3..=SOCKETS_MAX as u64 + 1 {
+            chaos.socket(inode, || None);
+        }
+        assert_eq!(chaos.socket(1, || Some(4)), Some(4), "all were forgotten");
+    }
+}
