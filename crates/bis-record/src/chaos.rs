@@ -21,6 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bis_syscalls::{Handler, How, Row, rows};
 use bis_trace::types::Tid;
 
 /// Bounds of a turn, and of the time between two looks of the watch thread.
@@ -254,20 +255,15 @@ fn add(total_us: &AtomicU64, time: Duration) {
     total_us.fetch_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
-/// The calls that may move fewer bytes, by number: what they have in common is that the third argument says
-/// how many.
-pub const SHORTENED: [u64; 4] = [
-    libc::SYS_read.cast_unsigned(),
-    libc::SYS_write.cast_unsigned(),
-    libc::SYS_recvfrom.cast_unsigned(),
-    libc::SYS_sendto.cast_unsigned(),
-];
-
-/// The calls that no hook makes: those, but for writes to regular files, which are not shortened
-/// ([`bis_agent::hooks::state::FILES_ALONE`]); and the one after which SIGTRAP may be blocked, so that nobody
-/// lies in wait for the task any more.
-pub const TRACED: [u64; 4] =
-    [SHORTENED[0], SHORTENED[2], SHORTENED[3], libc::SYS_rt_sigprocmask.cast_unsigned()];
+/// The calls that no hook makes: those that may move fewer bytes, but for writes to regular files, which are
+/// not shortened ([`bis_agent::hooks::state::FILES_ALONE`]); and the one after which SIGTRAP may be blocked,
+/// so that nobody lies in wait for the task any more.
+pub fn traced() -> Vec<u64> {
+    let is_write = |row: &Row| row.how == How::Recorder(Handler::Write);
+    let is_shortened = |row: &&&Row| row.transfer.is_some_and(|it| it.may_be_shortened()) && !is_write(row);
+    let shortened = rows().iter().filter(is_shortened).map(|row| row.nr);
+    shortened.chain([libc::SYS_rt_sigprocmask.cast_unsigned()]).collect()
+}
 
 #[cfg(test)]
 mod tests {
@@ -389,5 +385,11 @@ mod tests {
             chaos.socket(inode, || None);
         }
         assert_eq!(chaos.socket(1, || Some(4)), Some(4), "all were forgotten");
+    }
+
+    #[test]
+    fn no_hook_makes_a_call_that_may_be_shortened_but_for_writes_to_files() {
+        let traced = [libc::SYS_read, libc::SYS_sendto, libc::SYS_recvfrom, libc::SYS_rt_sigprocmask];
+        assert_eq!(super::traced(), traced.map(i64::cast_unsigned));
     }
 }

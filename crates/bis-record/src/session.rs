@@ -151,7 +151,7 @@ impl Session {
             traced: Books::default(),
             views: Views::default(),
             hook_image: HookImage::new(
-                if options.chaos.is_some() { &chaos::TRACED } else { &[] },
+                &if options.chaos.is_some() { chaos::traced() } else { Vec::new() },
                 options.cpu,
             ),
             ticks,

@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+mod arguments;
 mod describe;
 mod docs;
 pub mod errno;
@@ -30,6 +31,7 @@ pub mod sandbox;
 
 use std::sync::LazyLock;
 
+pub use arguments::{MovedBytes, Transfer};
 pub use describe::describe;
 pub use docs::markdown;
 pub use errno::errno_name;

@@ -1,6 +1,7 @@
 //! What a row of the table says: the words for a system call's arguments, for whether it can block, and for
 //! who records it. Plain data; how a row becomes a plan is in `plan.rs`, what the rows say in `family/`.
 
+use crate::arguments::Transfer;
 use crate::hooks::Hooked;
 use crate::plan::{Builder, Dir, Verdict};
 
@@ -46,6 +47,8 @@ pub struct Row {
     pub family: Option<PlanFn>,
     /// The file whose content or length it changes.
     pub target: Option<Target>,
+    /// The bytes that it moves between a descriptor and memory.
+    pub transfer: Option<Transfer>,
     /// Does the kernel make it again after a signal that interrupts it and has no handler, or one with
     /// SA_RESTART? Those that it never does are in signal(7).
     pub restarts: bool,

@@ -1,6 +1,6 @@
 //! What arguments say, as the kernel reads them, and where we find what they name.
 
-use bis_syscalls::Call;
+use bis_syscalls::{Call, MovedBytes, row};
 use bis_trace::types::{Addr, Fd};
 use bis_tracee::Memory;
 
@@ -30,7 +30,7 @@ pub fn buffers(memory: &Memory, vector: bool, args: [u64; 6], written: u64) -> V
 /// A read or write of a file: it moves bytes between the descriptor in argument 0 and memory, and does
 /// nothing else.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Transfer {
+pub struct FileTransfer {
     pub reads: bool,
     /// Its memory is what an array of `struct iovec` names.
     pub is_vector: bool,
@@ -38,22 +38,15 @@ pub struct Transfer {
     pub at: Option<u64>,
 }
 
-impl Transfer {
-    pub fn of(nr: u64, args: [u64; 6]) -> Option<Transfer> {
-        let (reads, is_vector, at) = match nr.cast_signed() {
-            libc::SYS_read => (true, false, None),
-            libc::SYS_write => (false, false, None),
-            libc::SYS_readv => (true, true, None),
-            libc::SYS_writev => (false, true, None),
-            libc::SYS_pread64 => (true, false, Some(args[3])),
-            libc::SYS_pwrite64 => (false, false, Some(args[3])),
-            libc::SYS_preadv => (true, true, Some(args[3])),
-            libc::SYS_pwritev => (false, true, Some(args[3])),
-            libc::SYS_preadv2 => (true, true, Some(args[3]).filter(|at| *at != u64::MAX)),
-            libc::SYS_pwritev2 => (false, true, Some(args[3]).filter(|at| *at != u64::MAX)),
-            _ => return None,
+impl FileTransfer {
+    pub fn of(nr: u64, args: [u64; 6]) -> Option<FileTransfer> {
+        let transfer = row(nr)?.transfer.filter(|it| it.flags.is_none())?;
+        let is_vector = match transfer.memory {
+            MovedBytes::Bytes => false,
+            MovedBytes::Vector => true,
+            MovedBytes::Message | MovedBytes::Descriptor { .. } => return None,
         };
-        Some(Transfer { reads, is_vector, at })
+        Some(FileTransfer { reads: transfer.reads, is_vector, at: transfer.given(args) })
     }
 
     /// Its memory, as (address, length).
@@ -88,11 +81,8 @@ pub fn message_pieces(memory: &Memory, message: Addr, most: u64) -> Vec<(Addr, u
 
 /// The flags (MSG_...) of a call that sends or receives a message; none for other calls.
 pub fn message_flags(call: &Call) -> i32 {
-    match call.nr.cast_signed() {
-        libc::SYS_sendto | libc::SYS_recvfrom => int(call.args[3]),
-        libc::SYS_sendmsg | libc::SYS_recvmsg => int(call.args[2]),
-        _ => 0,
-    }
+    let transfer = row(call.nr).and_then(|row| row.transfer);
+    transfer.map_or(0, |transfer| int(transfer.message_flags(call.args)))
 }
 
 /// The flags (`CLONE_...`) with which a call makes a task. None of them where it makes none, and where those

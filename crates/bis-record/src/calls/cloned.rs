@@ -31,7 +31,7 @@ use bis_trace::{
 };
 use bis_tracee::sys;
 
-use super::args::Transfer;
+use super::args::FileTransfer;
 use crate::task::InCall;
 
 /// Reads of less are copied: a clone costs a stop and a change of the filesystem's trees.
@@ -95,7 +95,7 @@ impl Cloning {
     /// The whole blocks of what a call has read (if they are worth it), in the file, and where they begin in
     /// the result.
     fn blocks_of(&self, mut file: &File, call: &InCall, len: u64) -> Option<(u64, Range<u64>)> {
-        let start = match Transfer::of(call.nr, call.entry.args())?.at {
+        let start = match FileTransfer::of(call.nr, call.entry.args())?.at {
             Some(at) => at,
             None => file.stream_position().ok()?.checked_sub(len)?,
         };
@@ -117,7 +117,7 @@ pub enum Attempt {
 /// Does the call read, and enough for a clone to be worth it?
 pub fn is_worth_cloning(call: &InCall) -> bool {
     let asked = call.plan.pieces.iter().filter(|piece| !piece.fixed && piece.dir == Dir::Out);
-    Transfer::of(call.nr, call.entry.args()).is_some_and(|it| it.reads)
+    FileTransfer::of(call.nr, call.entry.args()).is_some_and(|it| it.reads)
         && asked.map(|piece| piece.len).fold(0, u64::saturating_add) >= CLONE_BYTES_MIN
 }
 

@@ -22,7 +22,7 @@ use std::{
 };
 
 use bis_agent::hooks::FdClass;
-use bis_syscalls::Call;
+use bis_syscalls::{Call, MovedBytes, row};
 use bis_trace::{
     event::{Backing, Effect, Outcome},
     types::{Addr, Fd, PAGE, Tid},
@@ -222,17 +222,18 @@ fn refuse_sound(session: &Session, tid: Tid, errno: i32) -> Result<Entry> {
 fn sent(memory: &Memory, call: &Call) -> Option<Vec<u8>> {
     /// Where `struct msghdr` has the length of its control data.
     const CONTROL_LEN: u64 = 40;
-    let ranges = match call.nr.cast_signed() {
-        libc::SYS_write | libc::SYS_sendto => buffers(memory, false, call.args, call.args[2]),
-        libc::SYS_writev => buffers(memory, true, call.args, REQUESTS_MAX),
-        libc::SYS_sendmsg => {
+    let transfer = row(call.nr)?.transfer.filter(|it| !it.reads && it.at.is_none())?;
+    let ranges = match transfer.memory {
+        MovedBytes::Bytes => buffers(memory, false, call.args, call.args[2]),
+        MovedBytes::Vector => buffers(memory, true, call.args, REQUESTS_MAX),
+        MovedBytes::Message => {
             let message = Addr(call.args[1]);
             if memory.read_u64(message + CONTROL_LEN).ok()? > 0 {
                 return None;
             }
             message_pieces(memory, message, REQUESTS_MAX)
         }
-        _ => return None,
+        MovedBytes::Descriptor { .. } => return None,
     };
     let len: u64 = ranges.iter().map(|(_, len)| len).sum();
     // One that is longer than what is looked at is data.

@@ -8,7 +8,7 @@ use bis_trace::{
 };
 use bis_tracee::checksum;
 
-use super::args::{Transfer, buffers};
+use super::args::{FileTransfer, buffers};
 use crate::{calls::Entry, crew::Crew, domain::Domain, error::Result, task::InCall};
 
 impl Domain {
@@ -43,7 +43,7 @@ impl Crew {
             && len > 0
         {
             let args = call.entry.args();
-            let is_vector = Transfer::of(call.nr, args).is_some_and(|it| it.is_vector);
+            let is_vector = FileTransfer::of(call.nr, args).is_some_and(|it| it.is_vector);
             let ranges = buffers(&self.memory, is_vector, args, len);
             let sum = checksum::sum_in_a_row(|addr, len| self.memory.read_upto(addr, len), &ranges);
             outcome.echo = Some(Echo { stream, ranges, sum });

@@ -3,7 +3,7 @@
 //! with what it has moved by then. So does it where only we have asked the task to stop. The task then makes
 //! the call again for the rest, and the program sees one call that has moved all.
 
-use bis_syscalls::{Call, errno::RESTARTS};
+use bis_syscalls::{Call, MovedBytes, errno::RESTARTS, row};
 use bis_trace::types::{Addr, Fd, Registers, Tid};
 use bis_tracee::{Memory, proc, sys};
 use rustix::{
@@ -37,28 +37,18 @@ enum Vector {
 
 /// None for calls that may move fewer bytes than they are asked to.
 fn moves(call: &Call) -> Option<Moves> {
-    let waits_for_all = |flags: u64| {
-        let flags = i32::try_from(flags).unwrap_or(0);
-        flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_PEEK == 0
+    let transfer = row(call.nr)?.transfer.filter(|it| it.waits_for_all(call.args))?;
+    let pieces = |vector, of_one: i64| {
+        let (of_one, flags) = (of_one.cast_unsigned(), transfer.message_flags(call.args));
+        Moves::Pieces { vector, of_one, flags }
     };
-    let message = |of_one: i64| {
-        let (of_one, flags) = (of_one.cast_unsigned(), call.args[2]);
-        Moves::Pieces { vector: Vector::InMessage, of_one, flags }
-    };
-    match call.nr.cast_signed() {
-        libc::SYS_write | libc::SYS_sendto => Some(Moves::Bytes { address: Some(1), count: 2 }),
-        libc::SYS_recvfrom if waits_for_all(call.args[3]) => {
-            Some(Moves::Bytes { address: Some(1), count: 2 })
-        }
-        libc::SYS_sendfile => Some(Moves::Bytes { address: None, count: 3 }),
-        libc::SYS_writev => {
-            let of_one = libc::SYS_write.cast_unsigned();
-            Some(Moves::Pieces { vector: Vector::Bare, of_one, flags: 0 })
-        }
-        libc::SYS_sendmsg => Some(message(libc::SYS_sendto)),
-        libc::SYS_recvmsg if waits_for_all(call.args[2]) => Some(message(libc::SYS_recvfrom)),
-        _ => None,
-    }
+    Some(match transfer.memory {
+        MovedBytes::Bytes => Moves::Bytes { address: Some(1), count: 2 },
+        MovedBytes::Descriptor { count } => Moves::Bytes { address: None, count: count.into() },
+        MovedBytes::Vector => pieces(Vector::Bare, libc::SYS_write),
+        MovedBytes::Message if transfer.reads => pieces(Vector::InMessage, libc::SYS_recvfrom),
+        MovedBytes::Message => pieces(Vector::InMessage, libc::SYS_sendto),
+    })
 }
 
 impl Vector {

@@ -28,7 +28,7 @@ use bis_tracee::{
 use crate::{
     calls::{
         Reader,
-        args::Transfer,
+        args::FileTransfer,
         cloned::{Attempt, Run, is_worth_cloning},
     },
     crew::Crew,
@@ -46,7 +46,7 @@ const PIECE_BYTES_MAX: u64 = 1 << 20;
 /// need not.
 pub fn reads_much_of_a_file(tid: Tid, call: &Call, plan: &Plan) -> bool {
     let is_file = |fd: Fd| fs::metadata(proc::fd(tid, fd)).is_ok_and(|file| file.is_file());
-    Transfer::of(call.nr, call.args).is_some_and(|it| it.reads)
+    FileTransfer::of(call.nr, call.args).is_some_and(|it| it.reads)
         && space::is_too_large(plan)
         && is_file(Fd::of_arg(call.args[0]))
 }

@@ -5,35 +5,29 @@ use std::{
     os::unix::fs::{FileTypeExt, MetadataExt},
 };
 
-use bis_syscalls::Call;
+use bis_syscalls::{Call, Transfer, row};
 use bis_trace::types::{Fd, Registers, Tid};
 use bis_tracee::proc;
 
-use crate::{
-    chaos::{Chaos, SHORTENED},
-    crew::Crew,
-    error::Result,
-    task::InCall,
-};
+use crate::{chaos::Chaos, crew::Crew, error::Result, task::InCall};
 
 /// The fewest bytes that this read or write may move with nothing lost, if it may move fewer than asked for:
 /// a read of a TCP socket, whose bytes come in any pieces; of a pipe or a local socket, as many as are
 /// written in one piece for certain; a write that may not wait. A write that may wait moves everything.
 fn least(chaos: &Chaos, tid: Tid, call: &Call) -> Option<u64> {
+    let transfer = row(call.nr)?.transfer.filter(Transfer::may_be_shortened)?;
     /// A write of no more than this to a pipe is not divided (pipe(7)).
     const PIPE_BUF: u64 = libc::PIPE_BUF as u64;
-    let socket_call = call.nr == SHORTENED[2] || call.nr == SHORTENED[3];
-    let reads = call.nr == SHORTENED[0] || call.nr == SHORTENED[2];
     // Peeking, waiting for all of it, ends of records and out-of-band bytes depend on the length.
     let plain_flags = u64::from((libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL).cast_unsigned());
-    let flags = if socket_call { call.args[3] } else { 0 };
+    let flags = transfer.message_flags(call.args);
     if flags & !plain_flags != 0 {
         return None;
     }
     let fd = Fd::of_arg(call.args[0]);
     let meta = fs::metadata(proc::fd(tid, fd)).ok()?;
     let waits = flags & u64::from(libc::MSG_DONTWAIT.cast_unsigned()) == 0 && !is_nonblocking(tid, fd);
-    if !reads && waits {
+    if !transfer.reads && waits {
         return None;
     }
     if meta.file_type().is_fifo() {
@@ -69,7 +63,7 @@ impl Crew {
     pub fn shorten(&mut self, tid: Tid, call: &Call) -> Result<()> {
         let Some(chaos) = self.session.chaos.clone() else { return Ok(()) };
         let InCall { echo, echo_again, .. } = self.call(tid)?;
-        if !SHORTENED.contains(&call.nr) || echo.or(*echo_again).is_some() {
+        if echo.or(*echo_again).is_some() {
             return Ok(());
         }
         let Some(least) = least(&chaos, tid, call) else { return Ok(()) };

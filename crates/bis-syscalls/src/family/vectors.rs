@@ -5,15 +5,15 @@ use crate::plan::{Count, Slot, When, Written};
 
 #[rustfmt::skip]
 pub(crate) static ROWS: &[Row] = &[
-    call(19, "readv", &[fd("fd"), via("iov", INOUT), int("count")], ByFd).plan(readv).hooked_for(Rule::of(HookShape::Vector).waits(HookWait::Input).aligned(), &[]),
-    call(20, "writev", &[fd("fd"), inp("iov"), int("count")], ByFd).by(Handler::Writev).to(Target::fd(0).vector()).hooked(Rule::PLAIN.writes().waits(HookWait::Output)),
+    call(19, "readv", &[fd("fd"), via("iov", INOUT), int("count")], ByFd).moves(Transfer::READ.of(MovedBytes::Vector)).plan(readv).hooked_for(Rule::of(HookShape::Vector).waits(HookWait::Input).aligned(), &[]),
+    call(20, "writev", &[fd("fd"), inp("iov"), int("count")], ByFd).by(Handler::Writev).moves(Transfer::WRITE.of(MovedBytes::Vector)).to(Target::fd(0).vector()).hooked(Rule::PLAIN.writes().waits(HookWait::Output)),
     call(278, "vmsplice", &[fd("fd"), via("iov", INOUT), size("count"), hex("flags")], ByFdIf(vmsplice_waits)).by(Handler::Vmsplice).to(Target::fd(0).vector()).plan(vmsplice),
-    call(295, "preadv", &[fd("fd"), via("iov", INOUT), int("count"), hex("pos_low"), hex("pos_high")], ByFd).plan(readv).hooked_for(Rule::of(HookShape::Vector).waits(HookWait::Input).aligned(), &[]),
-    call(296, "pwritev", &[fd("fd"), inp("iov"), int("count"), hex("pos_low"), hex("pos_high")], ByFd).by(Handler::Pwritev).to(Target::fd(0).at(Given(3)).vector()).hooked(Rule::PLAIN.writes().waits(HookWait::Output)),
+    call(295, "preadv", &[fd("fd"), via("iov", INOUT), int("count"), hex("pos_low"), hex("pos_high")], ByFd).moves(Transfer::READ.of(MovedBytes::Vector).at(3)).plan(readv).hooked_for(Rule::of(HookShape::Vector).waits(HookWait::Input).aligned(), &[]),
+    call(296, "pwritev", &[fd("fd"), inp("iov"), int("count"), hex("pos_low"), hex("pos_high")], ByFd).by(Handler::Pwritev).moves(Transfer::WRITE.of(MovedBytes::Vector).at(3)).to(Target::fd(0).at(Given(3)).vector()).hooked(Rule::PLAIN.writes().waits(HookWait::Output)),
     call(310, "process_vm_readv", &[int("pid"), via("local", INOUT), size("local_count"), inp("remote"), size("remote_count"), hex("flags")], Never).by(Handler::ProcessVmReadv).plan(readv),
     call(311, "process_vm_writev", &[int("pid"), inp("local"), size("local_count"), inp("remote"), size("remote_count"), hex("flags")], Never).by(Handler::ProcessVmWritev),
-    call(327, "preadv2", &[fd("fd"), via("iov", INOUT), int("count"), hex("pos_low"), hex("pos_high"), hex("flags")], ByFdIf(rw_waits)).plan(readv).hooked_for(Rule::of(HookShape::Vector).waits(HookWait::Input).aligned(), &[]),
-    call(328, "pwritev2", &[fd("fd"), inp("iov"), int("count"), hex("pos_low"), hex("pos_high"), hex("flags")], ByFdIf(rw_waits)).by(Handler::Pwritev2).to(Target::fd(0).at(Given(3)).vector().flags(5)),
+    call(327, "preadv2", &[fd("fd"), via("iov", INOUT), int("count"), hex("pos_low"), hex("pos_high"), hex("flags")], ByFdIf(rw_waits)).moves(Transfer::READ.of(MovedBytes::Vector).at(3).or_position()).plan(readv).hooked_for(Rule::of(HookShape::Vector).waits(HookWait::Input).aligned(), &[]),
+    call(328, "pwritev2", &[fd("fd"), inp("iov"), int("count"), hex("pos_low"), hex("pos_high"), hex("flags")], ByFdIf(rw_waits)).by(Handler::Pwritev2).moves(Transfer::WRITE.of(MovedBytes::Vector).at(3).or_position()).to(Target::fd(0).at(Given(3)).vector().flags(5)),
 ];
 
 /// The most elements that the kernel takes (UIO_MAXIOV).

@@ -43,7 +43,7 @@ use super::{
     window::{Records, Window},
 };
 use crate::{
-    calls::{Entry, args::Transfer, outside::is_for_writing},
+    calls::{Entry, args::FileTransfer, outside::is_for_writing},
     crew::Crew,
     domain::Domain,
     error::Result,
@@ -69,7 +69,7 @@ impl Domain {
         if !self.session.shown.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        let transfer = match Transfer::of(call.nr, call.args) {
+        let transfer = match FileTransfer::of(call.nr, call.args) {
             Some(write) if !write.reads => return self.write_memory(tid, call, write),
             Some(read) => Some(read),
             None if asks => None,
@@ -115,7 +115,7 @@ impl Domain {
     /// At the entry of a call that writes: its result, if it writes to the memory of a process of the
     /// recording. The kernel lets that change what the process itself may not write (its text, too), page by
     /// page, up to the first that it cannot; so does whoever traces it.
-    fn write_memory(&mut self, tid: Tid, call: &Call, write: Transfer) -> Result<Option<Entry>> {
+    fn write_memory(&mut self, tid: Tid, call: &Call, write: FileTransfer) -> Result<Option<Entry>> {
         let fd = Fd::of_arg(call.args[0]);
         let file = shown_file(tid, fd).filter(|file| file.what == Shown::Memory);
         let Some(file) = file.filter(|_| is_for_writing(tid, fd)) else { return Ok(None) };

@@ -1,0 +1,138 @@
+//! Where the arguments lie of calls that do one thing with different arguments: columns of their rows, so
+//! that whoever looks at such a call need not ask which one it is. Plain data and pure functions.
+
+fn arg(args: [u64; 6], index: u8) -> u64 {
+    args[usize::from(index)]
+}
+
+/// A call that moves bytes between the descriptor in argument 0 and memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transfer {
+    /// From the descriptor to memory.
+    pub reads: bool,
+    pub memory: MovedBytes,
+    /// The argument that says where in the file; none: at the descriptor's position, which the call moves.
+    pub at: Option<u8>,
+    /// -1 in that argument means the position, too.
+    pub may_be_position: bool,
+    /// The argument with the flags of a message (MSG_...); none: it is a read or write of a file.
+    pub flags: Option<u8>,
+}
+
+/// Where the bytes are that a call moves, and how many.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MovedBytes {
+    /// At argument 1, as many as argument 2 says.
+    Bytes,
+    /// Argument 1 leads to an array of `struct iovec`, of so many as argument 2 says.
+    Vector,
+    /// Argument 1 leads to a `struct msghdr`.
+    Message,
+    /// They come from another descriptor, as many as this argument says.
+    Descriptor { count: u8 },
+}
+
+const MSG_PEEK: i32 = 2;
+const MSG_WAITALL: i32 = 0x100;
+
+impl Transfer {
+    pub(crate) const READ: Transfer =
+        Transfer { reads: true, memory: MovedBytes::Bytes, at: None, may_be_position: false, flags: None };
+    pub(crate) const WRITE: Transfer = Transfer { reads: false, ..Transfer::READ };
+
+    pub(crate) const fn of(self, memory: MovedBytes) -> Transfer {
+        Transfer { memory, ..self }
+    }
+
+    pub(crate) const fn at(self, at: u8) -> Transfer {
+        Transfer { at: Some(at), ..self }
+    }
+
+    pub(crate) const fn or_position(self) -> Transfer {
+        Transfer { may_be_position: true, ..self }
+    }
+
+    pub(crate) const fn flags(self, index: u8) -> Transfer {
+        Transfer { flags: Some(index), ..self }
+    }
+
+    /// Where in its file a call with these arguments begins; none: at the position.
+    pub fn given(&self, args: [u64; 6]) -> Option<u64> {
+        let is_place = |at: &u64| !self.may_be_position || *at != u64::MAX;
+        self.at.map(|index| arg(args, index)).filter(is_place)
+    }
+
+    /// The flags of its message; none of them where it is no message.
+    pub fn message_flags(&self, args: [u64; 6]) -> u64 {
+        self.flags.map_or(0, |index| arg(args, index))
+    }
+
+    /// Does a call with these arguments wait until it has moved all its bytes? Others may move fewer.
+    pub fn waits_for_all(&self, args: [u64; 6]) -> bool {
+        let flags = i32::try_from(self.message_flags(args)).unwrap_or(0);
+        if self.reads { flags & MSG_WAITALL != 0 && flags & MSG_PEEK == 0 } else { self.at.is_none() }
+    }
+
+    /// May the kernel be asked for fewer of its bytes in place of the program? It may where one argument
+    /// says how many they are, and they are not meant for a place in a file.
+    pub fn may_be_shortened(&self) -> bool {
+        self.memory == MovedBytes::Bytes && self.at.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{How, Kind, Row, rows};
+
+    fn named(name: &str) -> &'static Row {
+        rows().iter().find(|row| row.name == name).unwrap_or_else(|| panic!("no call {name}"))
+    }
+
+    #[test]
+    fn transfers_have_their_descriptor_first_and_their_flags_last() {
+        let mut count = 0;
+        for (row, transfer) in rows().iter().filter_map(|row| Some((row, row.transfer?))) {
+            assert!(matches!(row.args[0].kind, Kind::Fd), "{}", row.name);
+            for (index, name) in [(transfer.flags, "flags"), (transfer.at.map(|_| 2), "count")] {
+                assert!(index.is_none_or(|index| row.args[usize::from(index)].name == name), "{}", row.name);
+            }
+            // What is written to a file is written to one that the row names, at the same place.
+            let is_write = !transfer.reads && transfer.flags.is_none();
+            assert_eq!(is_write, row.target.is_some(), "{}", row.name);
+            assert!(!is_write || matches!(row.how, How::Recorder(_)), "{}", row.name);
+            let at = [1, 2, 3, u64::MAX, 5, 6];
+            let begins = |at: Option<u64>| at.filter(|at| *at != u64::MAX);
+            if let Some(target) = row.target {
+                assert_eq!(begins(transfer.given(at)), target.given(at), "{}", row.name);
+                assert_eq!(transfer.memory == MovedBytes::Vector, target.is_vector, "{}", row.name);
+            }
+            count += 1;
+        }
+        assert_eq!(count, 15);
+    }
+
+    #[test]
+    fn where_a_transfer_begins_is_said_by_an_argument_or_by_the_position() {
+        let given = |name, at| named(name).transfer.unwrap().given([1, 2, 3, at, 0, 0]);
+        assert_eq!((given("read", 7), given("writev", 7)), (None, None));
+        assert_eq!((given("pread64", 7), given("pwritev2", 7)), (Some(7), Some(7)));
+        // The kernel refuses the first; the second is at the position.
+        assert_eq!((given("pread64", u64::MAX), given("preadv2", u64::MAX)), (Some(u64::MAX), None));
+    }
+
+    #[test]
+    fn writes_to_streams_wait_for_all_their_bytes_and_reads_where_they_are_asked_to() {
+        let waits = |name, flags| named(name).transfer.unwrap().waits_for_all([1, 2, flags, flags, 0, 0]);
+        assert!(waits("write", 0) && waits("writev", 0) && waits("sendfile", 0) && waits("sendmsg", 0));
+        assert!(!waits("pwrite64", 0) && !waits("read", 0x100) && !waits("recvfrom", 0));
+        assert!(waits("recvfrom", 0x100) && waits("recvmsg", 0x100) && !waits("recvmsg", 0x102));
+    }
+
+    #[test]
+    fn only_calls_whose_bytes_one_argument_counts_may_be_shortened() {
+        let may = |row: &&&Row| row.transfer.is_some_and(|transfer| transfer.may_be_shortened());
+        let names: Vec<&str> = rows().iter().filter(may).map(|row| row.name).collect();
+        assert_eq!(names, ["read", "write", "sendto", "recvfrom"]);
+    }
+}
