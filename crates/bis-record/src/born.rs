@@ -15,7 +15,7 @@ use bis_tracee::{Memory, Resume, Status, Stopped, TraceeError, handover::Parked,
 
 use crate::{
     births::{Child, Exec, Maker, Plan},
-    calls::fork::CloneArgs,
+    calls::args::CloneArgs,
     crew::Crew,
     domain::Domain,
     error::{RecordError, Result},

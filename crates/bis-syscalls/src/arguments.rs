@@ -80,6 +80,18 @@ impl Transfer {
     }
 }
 
+/// Where a call that makes a task has what it asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MakesTask {
+    /// In its arguments: the flags (CLONE_...), the stack, where the maker is told, where the child is, and
+    /// the thread's storage.
+    ByArguments,
+    /// In a `struct clone_args`, to which argument 0 leads.
+    ByStruct,
+    /// Nowhere: these are always its flags.
+    With(u64),
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

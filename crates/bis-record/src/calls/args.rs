@@ -1,8 +1,10 @@
 //! What arguments say, as the kernel reads them, and where we find what they name.
 
-use bis_syscalls::{Call, MovedBytes, row};
+use bis_syscalls::{Call, MakesTask, MovedBytes, row};
 use bis_trace::types::{Addr, Fd};
 use bis_tracee::Memory;
+
+use crate::births::Birth;
 
 /// The lowest bits of an argument, as the kernel reads an int.
 #[expect(clippy::cast_possible_truncation, reason = "the kernel's own reading of an int argument")]
@@ -15,6 +17,13 @@ pub(super) const SHIFTS: u64 = 0x28;
 
 pub const CLONE_VM: u64 = libc::CLONE_VM as u64;
 pub const CLONE_VFORK: u64 = libc::CLONE_VFORK as u64;
+const CLONE_FILES: u64 = libc::CLONE_FILES as u64;
+const CLONE_PIDFD: u64 = libc::CLONE_PIDFD as u64;
+const CLONE_THREAD: u64 = libc::CLONE_THREAD as u64;
+const CLONE_PARENT_SETTID: u64 = libc::CLONE_PARENT_SETTID as u64;
+const CLONE_CHILD_CLEARTID: u64 = libc::CLONE_CHILD_CLEARTID as u64;
+const CLONE_NEWPID: u64 = libc::CLONE_NEWPID as u64;
+const CLONE_CHILD_SETTID: u64 = libc::CLONE_CHILD_SETTID as u64;
 
 /// The most buffers that one call takes (UIO_MAXIOV).
 const BUFFERS_MAX: u64 = 1024;
@@ -85,14 +94,70 @@ pub fn message_flags(call: &Call) -> i32 {
     transfer.map_or(0, |transfer| int(transfer.message_flags(call.args)))
 }
 
-/// The flags (`CLONE_...`) with which a call makes a task. None of them where it makes none, and where those
-/// of a `clone3` cannot be read.
-pub fn clone_flags(call: &Call, memory: &Memory) -> u64 {
-    match call.nr.cast_signed() {
-        libc::SYS_clone => call.args[0],
-        libc::SYS_clone3 => memory.read_u64(Addr(call.args[0])).unwrap_or(0),
-        libc::SYS_vfork => CLONE_VM | CLONE_VFORK,
-        _ => 0,
+/// The arguments of clone and its relatives, whichever was called.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CloneArgs {
+    pub flags: u64,
+    /// Where the process descriptor goes.
+    pidfd: Addr,
+    child_tid: Addr,
+    parent_tid: Addr,
+    /// What a thread's storage is to be.
+    pub storage: Addr,
+}
+
+impl CloneArgs {
+    /// Those of a call that makes no task ask for nothing, as do those of a `clone3` that cannot be read.
+    pub fn of(call: &Call, memory: &Memory) -> CloneArgs {
+        match row(call.nr).and_then(|row| row.makes) {
+            Some(MakesTask::ByArguments) => {
+                let [flags, _, parent_tid, child_tid, storage, _] = call.args;
+                let [parent_tid, child_tid, storage] = [parent_tid, child_tid, storage].map(Addr);
+                // One argument for two purposes, which exclude each other.
+                CloneArgs { flags, pidfd: parent_tid, child_tid, parent_tid, storage }
+            }
+            Some(MakesTask::ByStruct) => {
+                // struct clone_args: flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls.
+                const LEN: usize = 64;
+                let bytes = memory.read_upto(Addr(call.args[0]), LEN);
+                let word = |index: usize| {
+                    let word = bytes.get(8 * index..).and_then(|rest| rest.first_chunk());
+                    word.map_or(0, |word| u64::from_le_bytes(*word))
+                };
+                let [pidfd, child_tid, parent_tid, storage] = [1, 2, 3, 7].map(|index| Addr(word(index)));
+                CloneArgs { flags: word(0), pidfd, child_tid, parent_tid, storage }
+            }
+            Some(MakesTask::With(flags)) => CloneArgs { flags, ..CloneArgs::default() },
+            None => CloneArgs::default(),
+        }
+    }
+
+    pub fn birth(&self) -> Birth {
+        let has = |flag: u64| self.flags & flag != 0;
+        Birth {
+            is_here: has(CLONE_VM),
+            is_thread: has(CLONE_THREAD),
+            shares_fds: has(CLONE_FILES),
+            is_awaited: has(CLONE_VFORK),
+            is_init: has(CLONE_NEWPID),
+        }
+    }
+
+    /// The word that the kernel clears when the child ends, or null.
+    pub fn cleared_word(&self) -> Addr {
+        if self.flags & CLONE_CHILD_CLEARTID != 0 { self.child_tid } else { Addr::NULL }
+    }
+
+    /// Where the kernel writes the child's number in the child's memory.
+    pub fn told_child(&self) -> Option<Addr> {
+        (self.flags & CLONE_CHILD_SETTID != 0).then_some(self.child_tid)
+    }
+
+    /// Where it writes to its maker's memory: the child's number, and its process descriptor.
+    pub fn told_maker(&self) -> impl Iterator<Item = Addr> {
+        let number = (self.flags & CLONE_PARENT_SETTID != 0).then_some(self.parent_tid);
+        let descriptor = (self.flags & CLONE_PIDFD != 0).then_some(self.pidfd);
+        number.into_iter().chain(descriptor)
     }
 }
 
@@ -115,5 +180,47 @@ impl ExecArgs {
     pub fn of_execveat(call: &Call) -> ExecArgs {
         let [name, argv, envp] = std::array::from_fn(|i| Addr(call.args[i + 1]));
         ExecArgs { folder: Fd::of_arg(call.args[0]), name, argv, envp }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(flags: u64) -> CloneArgs {
+        CloneArgs { flags, pidfd: Addr(1), child_tid: Addr(2), parent_tid: Addr(3), storage: Addr(4) }
+    }
+
+    #[test]
+    fn a_thread_is_a_task_of_its_makers_domain_and_nobody_waits_for_it() {
+        // As the C library makes one.
+        let thread = with(0x003d_0f00).birth();
+        assert!(thread.is_here && thread.is_thread && thread.shares_fds);
+        assert!(!thread.is_awaited && !thread.is_init);
+    }
+
+    #[test]
+    fn a_fork_begins_a_domain_and_a_vfork_does_not() {
+        let (fork, vfork) = (with(libc::SIGCHLD as u64).birth(), with(CLONE_VM | CLONE_VFORK).birth());
+        assert!(!fork.is_here && !fork.shares_fds && !fork.is_awaited);
+        assert!(vfork.is_here && vfork.is_awaited && !vfork.is_thread && !vfork.shares_fds);
+    }
+
+    #[test]
+    fn a_namespace_is_begun_by_a_process_of_its_own() {
+        let first = with(CLONE_NEWPID | libc::SIGCHLD as u64).birth();
+        assert!(first.is_init && !first.is_here);
+    }
+
+    #[test]
+    fn the_kernel_writes_what_it_is_asked_for() {
+        let none = with(0);
+        assert_eq!(
+            (none.cleared_word(), none.told_child(), none.told_maker().count()),
+            (Addr::NULL, None, 0)
+        );
+        let all = with(CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID | CLONE_PARENT_SETTID | CLONE_PIDFD);
+        assert_eq!((all.cleared_word(), all.told_child()), (Addr(2), Some(Addr(2))));
+        assert_eq!(all.told_maker().collect::<Vec<_>>(), [Addr(3), Addr(1)]);
     }
 }

@@ -12,7 +12,7 @@ use bis_tracee::{
     proc, sys,
 };
 
-use super::args::{CLONE_VM, clone_flags, int};
+use super::args::{CLONE_VM, CloneArgs, int};
 use crate::{
     affinities,
     calls::{Entry, Exit},
@@ -53,7 +53,7 @@ impl Process {
     }
 
     pub(super) fn enter_clone3(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
-        let flags = clone_flags(call, &self.memory);
+        let flags = CloneArgs::of(call, &self.memory).flags;
         if flags & CLONE_UNTRACED != 0 {
             return Ok(failed(libc::EINVAL));
         }

@@ -23,7 +23,7 @@ use bis_trace::{
 };
 use bis_tracee::{Memory, remote};
 
-use super::{Reader, is_vsyscall};
+use super::{Reader, args::CloneArgs, is_vsyscall};
 use crate::{
     crew::{Crew, with_slot},
     domain::Domain,
@@ -213,17 +213,11 @@ impl Crew {
 
     /// What a new task of a narrow maker has of thread-local storage, where its maker says it.
     pub fn segment_of_child(&mut self, tid: Tid, child: Tid) -> Result<Option<Effect>> {
-        /// Where `struct clone_args` has the flags and the storage.
-        const FLAGS_AND_TLS: [u64; 2] = [0, 56];
         let call = self.call(tid)?;
-        let (args, is_narrow) = (call.entry.args(), call.narrow.is_some());
-        let [flags, tls] = match call.nr.cast_signed() {
-            libc::SYS_clone => [args[0], args[4]],
-            libc::SYS_clone3 => FLAGS_AND_TLS.map(|at| self.memory.read_u64(Addr(args[0] + at)).unwrap_or(0)),
-            _ => return Ok(None),
-        };
+        let (made, is_narrow) = (Call { nr: call.nr, args: call.entry.args() }, call.narrow.is_some());
+        let CloneArgs { flags, storage, .. } = CloneArgs::of(&made, &self.memory);
         let is_said = is_narrow && flags & CLONE_SETTLS != 0;
-        Ok(is_said.then(|| segment(&self.memory, child, Addr(tls))).flatten())
+        Ok(is_said.then(|| segment(&self.memory, child, storage)).flatten())
     }
 }
 

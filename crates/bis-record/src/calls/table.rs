@@ -19,7 +19,7 @@ use bis_trace::types::{Addr, Tid};
 
 use super::{
     Entry,
-    args::{CLONE_VFORK, ExecArgs, clone_flags},
+    args::{CLONE_VFORK, CloneArgs, ExecArgs},
     entry::{Exit, Touches},
 };
 use crate::{crew::Crew, domain::Domain, error::Result};
@@ -78,6 +78,13 @@ const LENGTH: Steps = Steps {
     ..PLAIN
 };
 
+/// It makes a task, by copying the caller's memory or by sharing it, and may wait for it.
+const COPIES: Steps = Steps {
+    waits: |crew, call| CloneArgs::of(call, &crew.memory).flags & CLONE_VFORK != 0,
+    copies_memory: true,
+    ..PLAIN
+};
+
 const EXEC: Steps = Steps {
     waits: |_, _| true,
     leave: |domain, it| domain.leave_exec(it),
@@ -105,10 +112,10 @@ pub fn steps(handler: Handler) -> Steps {
         H::Shmat => Steps { touches: Touches::Segment, enter: |domain, tid, call| domain.enter_shmat(tid, call), leave: Domain::leave_shmat, ..PLAIN },
         H::Shmdt => Steps { leave: Domain::leave_shmdt, ..PLAIN },
 
-        H::Clone => Steps { waits: |crew, call| clone_flags(call, &crew.memory) & CLONE_VFORK != 0, copies_memory: true, enter: |domain, tid, call| domain.enter_clone(tid, call), ..PLAIN },
-        H::Clone3 => Steps { waits: |crew, call| clone_flags(call, &crew.memory) & CLONE_VFORK != 0, copies_memory: true, enter: |domain, tid, call| domain.enter_clone3(tid, call), ..PLAIN },
-        H::Fork => Steps { copies_memory: true, enter: |domain, tid, _| Ok(domain.enter_copy(tid)), ..PLAIN },
-        H::Vfork => Steps { waits: |_, _| true, ..PLAIN },
+        H::Clone => Steps { enter: |domain, tid, call| domain.enter_clone(tid, call), ..COPIES },
+        H::Clone3 => Steps { enter: |domain, tid, call| domain.enter_clone3(tid, call), ..COPIES },
+        H::Fork => Steps { enter: |domain, tid, _| Ok(domain.enter_copy(tid)), ..COPIES },
+        H::Vfork => Steps { copies_memory: false, ..COPIES },
         H::Execve => Steps { enter: |domain, tid, call| domain.enter_exec(tid, ExecArgs::of_execve(call)), ..EXEC },
         H::Execveat => Steps { enter: |domain, tid, call| domain.enter_exec(tid, ExecArgs::of_execveat(call)), ..EXEC },
         H::Exit | H::ExitGroup => EXIT,

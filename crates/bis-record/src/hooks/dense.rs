@@ -48,7 +48,7 @@ use bis_tracee::{
 
 use crate::{
     Counting,
-    calls::args::{CLONE_VFORK, CLONE_VM, clone_flags},
+    calls::args::{CLONE_VFORK, CLONE_VM, CloneArgs},
     crew::with_slot,
     error::Result,
     events::Recorder,
@@ -63,7 +63,7 @@ const RETURNS_MAX: u32 = 8;
 
 /// Does this call make a second task in the same address space, which runs beside its maker?
 fn makes_thread(call: &Call, memory: &bis_tracee::Memory) -> bool {
-    clone_flags(call, memory) & (CLONE_VM | CLONE_VFORK) == CLONE_VM
+    CloneArgs::of(call, memory).flags & (CLONE_VM | CLONE_VFORK) == CLONE_VM
 }
 
 impl Recorder<'_> {

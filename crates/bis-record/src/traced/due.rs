@@ -64,7 +64,7 @@ impl Crew {
     /// The call of a task is over, and its event is written.
     pub fn call_is_over(&mut self, tid: Tid, call: &InCall) {
         let flags = if call.made.is_some() { self.clone_args(call).flags } else { 0 };
-        let is_vfork = call.made.is_some() && is_vfork(call.nr, flags);
+        let is_vfork = flags & CLONE_VFORK != 0;
         self.session.traced.with_live(tid, |it| {
             if is_vfork && it.wants(libc::PTRACE_O_TRACEVFORKDONE) {
                 let child = call.made.map_or(0, |made| u64::from(made.0.cast_unsigned()));
@@ -108,8 +108,7 @@ impl Crew {
         let name = |it: &Tracee| self.session.inside(it.tracer, child);
         let born = self.session.traced.with_live(tid, |it| {
             let event = match flags {
-                _ if is_vfork(nr, flags) => libc::PTRACE_EVENT_VFORK,
-                _ if nr.cast_signed() == libc::SYS_fork => libc::PTRACE_EVENT_FORK,
+                flags if flags & CLONE_VFORK != 0 => libc::PTRACE_EVENT_VFORK,
                 flags if flags & CLONE_SIGNAL == u64::from(CHLD.0) => libc::PTRACE_EVENT_FORK,
                 _ => libc::PTRACE_EVENT_CLONE,
             };
@@ -146,8 +145,4 @@ impl Crew {
             }
         });
     }
-}
-
-fn is_vfork(nr: u64, flags: u64) -> bool {
-    nr.cast_signed() == libc::SYS_vfork || flags & CLONE_VFORK != 0 && nr.cast_signed() != libc::SYS_fork
 }

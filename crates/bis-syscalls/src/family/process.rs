@@ -7,9 +7,9 @@ use crate::plan::{Slot, When, Written};
 #[rustfmt::skip]
 pub(crate) static ROWS: &[Row] = &[
     call(39, "getpid", &[], Never),
-    call(56, "clone", &[named("flags", &CLONE_FLAGS), ptr("stack"), via("parent_tid", OUT), ptr("child_tid"), ptr("tls")], Never).by(Handler::Clone).plan(clone),
-    call(57, "fork", &[], Never).by(Handler::Fork),
-    call(58, "vfork", &[], Never).by(Handler::Vfork),
+    call(56, "clone", &[named("flags", &CLONE_FLAGS), ptr("stack"), via("parent_tid", OUT), ptr("child_tid"), ptr("tls")], Never).by(Handler::Clone).makes(MakesTask::ByArguments).plan(clone),
+    call(57, "fork", &[], Never).by(Handler::Fork).makes(MakesTask::With(FORK)),
+    call(58, "vfork", &[], Never).by(Handler::Vfork).makes(MakesTask::With(VFORK)),
     call(59, "execve", &[path("path"), inp("argv"), inp("envp")], Never).by(Handler::Execve),
     call(60, "exit", &[int("status")], Never).by(Handler::Exit),
     call(61, "wait4", &[int("pid"), out("status", Fixed(4)), named("options", &WAIT_FLAGS), out("rusage", Fixed(144))], If(wait4_waits)).by(Handler::Wait).plan(wait4).hooked_for(Rule::of(HookShape::Wait).flags(2), &[piece(1, Fixed(4)), piece(3, Fixed(144))]),
@@ -45,9 +45,13 @@ pub(crate) static ROWS: &[Row] = &[
     call(312, "kcmp", &[int("pid1"), int("pid2"), int("type"), size("idx1"), size("idx2")], Never),
     call(322, "execveat", &[dirfd("dirfd"), path("path"), inp("argv"), inp("envp"), hex("flags")], Never).by(Handler::Execveat),
     call(434, "pidfd_open", &[int("pid"), hex("flags")], Never),
-    call(435, "clone3", &[via("args", INOUT), size("size")], Never).by(Handler::Clone3).plan(clone3),
+    call(435, "clone3", &[via("args", INOUT), size("size")], Never).by(Handler::Clone3).makes(MakesTask::ByStruct).plan(clone3),
     call(438, "pidfd_getfd", &[fd("pidfd"), fd("target"), hex("flags")], Never).traced("descriptors come and go that the hooks know nothing of"),
 ];
+
+/// SIGCHLD, with which the child's end is told. CLONE_VM and CLONE_VFORK beside it.
+const FORK: u64 = 17;
+const VFORK: u64 = FORK | 0x100 | 0x4000;
 
 const CLONE_PIDFD: u64 = 0x1000;
 const CLONE_PARENT_SETTID: u64 = 0x0010_0000;
