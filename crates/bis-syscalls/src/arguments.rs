@@ -92,6 +92,36 @@ pub enum MakesTask {
     With(u64),
 }
 
+/// What a call that opens a file by its name is told: the arguments that say it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Opens {
+    /// The folder's descriptor, from which a relative name leads on; none: it is the current folder.
+    pub folder: Option<u8>,
+    pub path: u8,
+    pub flags: OpenFlags,
+}
+
+/// Where the flags (`O_...`) of a call lie that opens a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OpenFlags {
+    /// In this argument.
+    In(u8),
+    /// They are the first word behind this pointer (`struct open_how`).
+    Behind(u8),
+    /// Nowhere: it always opens with these.
+    Always(i32),
+}
+
+impl Opens {
+    pub(crate) const fn path(path: u8, flags: OpenFlags) -> Opens {
+        Opens { folder: None, path, flags }
+    }
+
+    pub(crate) const fn beside(folder: u8, path: u8, flags: OpenFlags) -> Opens {
+        Opens { folder: Some(folder), path, flags }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

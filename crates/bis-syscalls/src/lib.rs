@@ -31,7 +31,7 @@ pub mod sandbox;
 
 use std::sync::LazyLock;
 
-pub use arguments::{MakesTask, MovedBytes, Transfer};
+pub use arguments::{MakesTask, MovedBytes, OpenFlags, Opens, Transfer};
 pub use describe::describe;
 pub use docs::markdown;
 pub use errno::errno_name;

@@ -1,7 +1,7 @@
 //! What a row of the table says: the words for a system call's arguments, for whether it can block, and for
 //! who records it. Plain data; how a row becomes a plan is in `plan.rs`, what the rows say in `family/`.
 
-use crate::arguments::{MakesTask, Transfer};
+use crate::arguments::{MakesTask, Opens, Transfer};
 use crate::hooks::Hooked;
 use crate::plan::{Builder, Dir, Verdict};
 
@@ -49,6 +49,8 @@ pub struct Row {
     pub target: Option<Target>,
     /// The bytes that it moves between a descriptor and memory.
     pub transfer: Option<Transfer>,
+    /// The file that it opens by its name.
+    pub opens: Option<Opens>,
     /// The task that it makes: where it says how.
     pub makes: Option<MakesTask>,
     /// Does the kernel make it again after a signal that interrupts it and has no handler, or one with

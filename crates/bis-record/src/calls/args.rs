@@ -1,6 +1,6 @@
 //! What arguments say, as the kernel reads them, and where we find what they name.
 
-use bis_syscalls::{Call, MakesTask, MovedBytes, row};
+use bis_syscalls::{Call, MakesTask, MovedBytes, OpenFlags, row};
 use bis_trace::types::{Addr, Fd};
 use bis_tracee::Memory;
 
@@ -158,6 +158,31 @@ impl CloneArgs {
         let number = (self.flags & CLONE_PARENT_SETTID != 0).then_some(self.parent_tid);
         let descriptor = (self.flags & CLONE_PIDFD != 0).then_some(self.pidfd);
         number.into_iter().chain(descriptor)
+    }
+}
+
+/// The arguments of a call that opens a file by its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OpenArgs {
+    /// The folder's descriptor, from which a relative name leads on.
+    pub folder: Fd,
+    pub name: Addr,
+    pub flags: i32,
+}
+
+impl OpenArgs {
+    pub fn of(call: &Call, memory: &Memory) -> Option<OpenArgs> {
+        let opens = row(call.nr)?.opens?;
+        let arg = |index: u8| call.args[usize::from(index)];
+        Some(OpenArgs {
+            folder: opens.folder.map_or(Fd::CURRENT_FOLDER, |folder| Fd::of_arg(arg(folder))),
+            name: Addr(arg(opens.path)),
+            flags: match opens.flags {
+                OpenFlags::In(index) => int(arg(index)),
+                OpenFlags::Behind(pointer) => memory.read_u64(Addr(arg(pointer))).map_or(0, int),
+                OpenFlags::Always(flags) => flags,
+            },
+        })
     }
 }
 

@@ -31,7 +31,7 @@ use bis_tracee::{
 };
 
 use super::{
-    args::{SHIFTS, buffers, int},
+    args::{OpenArgs, SHIFTS, buffers, int},
     entry::Touches,
 };
 use crate::{
@@ -176,14 +176,14 @@ impl Domain {
     }
 
     pub(super) fn enter_open(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
-        let (folder, name, flags) = open_args(&self.memory, call.nr, call.args);
-        if let done @ Entry::Done(_) = self.enter_open_sound(tid, Addr(name))? {
+        let Some(asked) = OpenArgs::of(call, &self.memory) else { return Ok(Entry::Make) };
+        if let done @ Entry::Done(_) = self.enter_open_sound(tid, asked.name)? {
             return Ok(done);
         }
-        if flags & libc::O_TRUNC == 0 || self.session.registry.is_empty() {
+        if asked.flags & libc::O_TRUNC == 0 || self.session.registry.is_empty() {
             return Ok(Entry::Make);
         }
-        let path = path_of(&self.memory, tid, folder, Addr(name));
+        let path = path_of(&self.memory, tid, asked.folder, asked.name);
         let Some(object) = path.and_then(|path| object_at(&self.session, &path)) else {
             return Ok(Entry::Make);
         };
@@ -197,7 +197,7 @@ impl Domain {
     pub(super) fn leave_open(&mut self, it: &mut Exit<'_>) -> Result<()> {
         let (tid, fd) = (it.tid, Fd::made(it.result).unwrap_or(Fd::NONE));
         let (call, outcome) = (&mut *it.call, &mut *it.outcome);
-        let (_, _, flags) = open_args(&self.memory, call.nr, call.entry.args());
+        let flags = open_flags(&self.memory, call);
         if flags & libc::O_TRUNC != 0
             && let Some(object) = self.changed_at(tid, &proc::fd(tid, fd), call)?
         {
@@ -393,7 +393,7 @@ impl Crew {
     }
 
     pub(super) fn truncates(&self, call: &InCall) -> bool {
-        open_args(&self.memory, call.nr, call.entry.args()).2 & libc::O_TRUNC != 0
+        open_flags(&self.memory, call) & libc::O_TRUNC != 0
     }
 
     /// Is this file the memory of a process of the recording? Its path ends with the process's id (or a
@@ -454,14 +454,10 @@ fn path_of(memory: &Memory, tid: Tid, folder: Fd, addr: Addr) -> Option<PathBuf>
     Some(proc::seen_by(tid, folder, &memory.read_c_str(addr).ok()?))
 }
 
-/// The flags of open, creat, openat or openat2, with the directory and the address of the name.
-fn open_args(memory: &Memory, nr: u64, args: [u64; 6]) -> (Fd, u64, i32) {
-    match nr.cast_signed() {
-        libc::SYS_open => (Fd::CURRENT_FOLDER, args[0], int(args[1])),
-        libc::SYS_creat => (Fd::CURRENT_FOLDER, args[0], libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC),
-        libc::SYS_openat2 => (Fd::of_arg(args[0]), args[1], memory.read_u64(Addr(args[2])).map_or(0, int)),
-        _ => (Fd::of_arg(args[0]), args[1], int(args[2])),
-    }
+/// The flags with which a call opens a file; none of them where it opens none by its name.
+fn open_flags(memory: &Memory, call: &InCall) -> i32 {
+    let made = Call { nr: call.nr, args: call.entry.args() };
+    OpenArgs::of(&made, memory).map_or(0, |asked| asked.flags)
 }
 
 /// The offset behind this pointer of a call's. The kernel has moved it to the end of what it wrote.

@@ -14,7 +14,7 @@ use std::{
 };
 
 use bis_agent::hooks::FdClass;
-use bis_syscalls::{Handler, row};
+use bis_syscalls::row;
 use bis_trace::types::{Fd, Tid};
 use bis_tracee::proc;
 
@@ -53,7 +53,7 @@ impl Process {
                 hooks.area.forget_files();
             }
         }
-        let opens = row(nr).is_some_and(|row| row.how == bis_syscalls::How::Recorder(Handler::Open));
+        let opens = row(nr).is_some_and(|row| row.opens.is_some());
         if let Some(made) = Fd::made(result).filter(|_| opens) {
             // Opened by a traced call, where a hook could not know what it is: so that its first write need
             // not be traced, too.

@@ -9,11 +9,14 @@ const STATFS: Size = Fixed(120);
 /// Entries of a directory: the kernel skips the padding between them.
 const ENTRIES: Size = Ret32(2, 1);
 
+/// O_CREAT, O_WRONLY, O_TRUNC.
+const CREAT: OpenFlags = OpenFlags::Always(0o100 | 1 | 0o1000);
+
 #[rustfmt::skip]
 pub(crate) static ROWS: &[Row] = &[
     call(0, "read", &[fd("fd"), out("buf", Ret(2, 1)), size("count")], ByFd).moves(Transfer::READ).hooked(Rule::PLAIN.waits(HookWait::Input).aligned()),
     call(1, "write", &[fd("fd"), inp("buf"), size("count")], ByFd).by(Handler::Write).moves(Transfer::WRITE).to(Target::fd(0)).hooked(Rule::PLAIN.writes().waits(HookWait::Output)),
-    call(2, "open", &[path("path"), named("flags", &OPEN_FLAGS), mode("mode")], May).by(Handler::Open).hooked(Rule::of(HookShape::Open).flags(1).path(0)),
+    call(2, "open", &[path("path"), named("flags", &OPEN_FLAGS), mode("mode")], May).by(Handler::Open).opens(Opens::path(0, OpenFlags::In(1))).hooked(Rule::of(HookShape::Open).flags(1).path(0)),
     call(3, "close", &[fd("fd")], May).hooked(Rule::PLAIN.clears(0)),
     call(4, "stat", &[path("path"), out("buf", STAT)], Never),
     call(5, "fstat", &[fd("fd"), out("buf", STAT)], Never),
@@ -37,7 +40,7 @@ pub(crate) static ROWS: &[Row] = &[
     call(81, "fchdir", &[fd("fd")], Never).traced("what a relative path means"),
     call(83, "mkdir", &[path("path"), mode("mode")], Never),
     call(84, "rmdir", &[path("path")], Never),
-    call(85, "creat", &[path("path"), mode("mode")], May).by(Handler::Open),
+    call(85, "creat", &[path("path"), mode("mode")], May).by(Handler::Open).opens(Opens::path(0, CREAT)),
     call(90, "chmod", &[path("path"), mode("mode")], Never),
     call(91, "fchmod", &[fd("fd"), mode("mode")], Never),
     call(92, "chown", &[path("path"), int("uid"), int("gid")], Never),
@@ -58,7 +61,7 @@ pub(crate) static ROWS: &[Row] = &[
     call(253, "inotify_init", &[], Never).hooked(Rule::PLAIN.makes(HookMakes::Harmless)),
     call(254, "inotify_add_watch", &[fd("fd"), path("path"), hex("mask")], Never),
     call(255, "inotify_rm_watch", &[fd("fd"), int("wd")], Never),
-    call(257, "openat", &[dirfd("dirfd"), path("path"), named("flags", &OPEN_FLAGS), mode("mode")], May).by(Handler::Open).hooked(Rule::of(HookShape::Open).flags(2).path(1)),
+    call(257, "openat", &[dirfd("dirfd"), path("path"), named("flags", &OPEN_FLAGS), mode("mode")], May).by(Handler::Open).opens(Opens::beside(0, 1, OpenFlags::In(2))).hooked(Rule::of(HookShape::Open).flags(2).path(1)),
     call(258, "mkdirat", &[dirfd("dirfd"), path("path"), mode("mode")], Never),
     call(259, "mknodat", &[dirfd("dirfd"), path("path"), mode("mode"), hex("dev")], Never),
     call(260, "fchownat", &[dirfd("dirfd"), path("path"), int("uid"), int("gid"), named("flags", &AT_FLAGS)], Never),
@@ -83,7 +86,7 @@ pub(crate) static ROWS: &[Row] = &[
     call(326, "copy_file_range", &[fd("in"), inout("in_offset", Fixed(8)), fd("out"), inout("out_offset", Fixed(8)), size("len"), hex("flags")], May).by(Handler::CopyFileRange).to(Target::fd(2).from(0).at(Behind(3))).hooked_for(Rule::of(HookShape::Copy).writes(), &[piece(1, Fixed(8)), piece(3, Fixed(8))]),
     call(332, "statx", &[dirfd("dirfd"), path("path"), named("flags", &AT_FLAGS), hex("mask"), out("buf", Fixed(256))], Never),
     call(436, "close_range", &[uint("first"), uint("last"), hex("flags")], May).traced("descriptors come and go that the hooks know nothing of"),
-    call(437, "openat2", &[dirfd("dirfd"), path("path"), inp("how"), size("size")], May).by(Handler::Open),
+    call(437, "openat2", &[dirfd("dirfd"), path("path"), inp("how"), size("size")], May).by(Handler::Open).opens(Opens::beside(0, 1, OpenFlags::Behind(2))),
     call(439, "faccessat2", &[dirfd("dirfd"), path("path"), mode("mode"), named("flags", &AT_FLAGS)], Never),
     call(451, "cachestat", &[fd("fd"), inp("range"), out("stat", Fixed(40)), hex("flags")], Never),
     call(452, "fchmodat2", &[dirfd("dirfd"), path("path"), mode("mode"), named("flags", &AT_FLAGS)], Never),
