@@ -122,6 +122,27 @@ impl Opens {
     }
 }
 
+/// Whom a call names that sends a signal with information of its own, or to one thread alone: the argument
+/// that does. (`kill` is none of these: all that is said of its signal is who has sent it.)
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Receiver {
+    Process(u8),
+    Thread(u8),
+}
+
+/// The arguments of a call that asks for a limit of a process, or sets one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LimitCall {
+    /// The process, 0 for the caller's; none: it is the caller's.
+    pub process: Option<u8>,
+    /// Which limit (RLIMIT_...).
+    pub resource: u8,
+    /// Where the new limit is, if it may set one.
+    pub new: Option<u8>,
+    /// Where the one before goes, if it tells that.
+    pub old: Option<u8>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -31,7 +31,7 @@ pub mod sandbox;
 
 use std::sync::LazyLock;
 
-pub use arguments::{MakesTask, MovedBytes, OpenFlags, Opens, Transfer};
+pub use arguments::{LimitCall, MakesTask, MovedBytes, OpenFlags, Opens, Receiver, Transfer};
 pub use describe::describe;
 pub use docs::markdown;
 pub use errno::errno_name;

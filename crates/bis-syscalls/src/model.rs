@@ -1,7 +1,7 @@
 //! What a row of the table says: the words for a system call's arguments, for whether it can block, and for
 //! who records it. Plain data; how a row becomes a plan is in `plan.rs`, what the rows say in `family/`.
 
-use crate::arguments::{MakesTask, Opens, Transfer};
+use crate::arguments::{LimitCall, MakesTask, Opens, Receiver, Transfer};
 use crate::hooks::Hooked;
 use crate::plan::{Builder, Dir, Verdict};
 
@@ -53,6 +53,14 @@ pub struct Row {
     pub opens: Option<Opens>,
     /// The task that it makes: where it says how.
     pub makes: Option<MakesTask>,
+    /// Whom it sends a signal, where that may be the caller itself.
+    pub receiver: Option<Receiver>,
+    /// The limit that it is about.
+    pub limit: Option<LimitCall>,
+    /// It may end a timer whose signal has come already.
+    pub sets_timer: bool,
+    /// It takes signals that are blocked, and would take one that carries another.
+    pub takes_signals: bool,
     /// Does the kernel make it again after a signal that interrupts it and has no handler, or one with
     /// SA_RESTART? Those that it never does are in signal(7).
     pub restarts: bool,

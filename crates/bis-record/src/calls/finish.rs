@@ -1,6 +1,6 @@
 //! The end of a call: its event, and what is done after it.
 
-use bis_syscalls::{Call, Handler, errno::RESTARTS};
+use bis_syscalls::{Call, errno::RESTARTS, row};
 use bis_trace::{
     event::{EventKind, Outcome, SignalPoint},
     types::{EventSeq, Registers, Tid},
@@ -9,7 +9,7 @@ use bis_trace::{
 use super::{
     Exit,
     results::{EFAULT, ignores_lost_time},
-    table::learned,
+    table::{learned, returns_from_handler},
 };
 use crate::{
     domain::Domain,
@@ -84,7 +84,7 @@ impl Domain {
         }
         self.leave_narrow(tid, call, result, &mut outcome)?;
         // A return from a handler goes to where that says.
-        if call.handler != Some(Handler::SigReturn) {
+        if !returns_from_handler(call) {
             outcome.regs = self.sent_elsewhere(tid, &outcome.regs)?;
         }
         self.task(tid)?.elsewhere = None;
@@ -119,7 +119,7 @@ impl Domain {
         if let Some(child) = call.child.take() {
             self.send_off(tid, child, seq)?;
         }
-        if self.task(tid)?.end_call(call.nr) && self.deliver_stashed(tid, regs, SignalPoint::AfterEvent)? {
+        if self.task(tid)?.end_call(call) && self.deliver_stashed(tid, regs, SignalPoint::AfterEvent)? {
             return Ok(());
         }
         self.expect_signal_of(tid, &Call { nr: call.nr, args: call.entry.args() }, regs)
@@ -127,19 +127,16 @@ impl Domain {
 }
 
 impl Task {
-    /// The call of this number is over. True: what was kept back is to be delivered here, not at the next
+    /// The call is over. True: what was kept back is to be delivered here, not at the next
     /// call.
     ///
     /// After a return from a handler that is so because the mask may let it through. But a timer that fires
     /// as fast as its handlers run has to wait: the program itself comes on between two of them. A call that
     /// sets a timer may have put it out, and natively what has fired before comes before that returns: it,
     /// and one that the kernel has meanwhile, wait no longer.
-    fn end_call(&mut self, nr: u64) -> bool {
-        let sets_timer = matches!(
-            nr.cast_signed(),
-            libc::SYS_setitimer | libc::SYS_alarm | libc::SYS_timer_settime | libc::SYS_timer_delete
-        );
-        let returns = nr.cast_signed() == libc::SYS_rt_sigreturn;
+    fn end_call(&mut self, call: &InCall) -> bool {
+        let sets_timer = row(call.nr).is_some_and(|row| row.sets_timer);
+        let returns = returns_from_handler(call);
         let is_last = returns && std::mem::take(&mut self.has_set_timer);
         self.has_set_timer |= sets_timer;
         self.has_returned = returns && !is_last;

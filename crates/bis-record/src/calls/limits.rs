@@ -6,7 +6,7 @@
 //! everybody, and is told what it had before.
 
 use bis_agent::ARGUMENT_AT;
-use bis_syscalls::Call;
+use bis_syscalls::{Call, row};
 use bis_trace::types::{Addr, Registers, Tid};
 use bis_tracee::{
     address_limit::{self, Limit},
@@ -34,16 +34,14 @@ struct Asked {
 impl Asked {
     /// None: it is about something else.
     fn of(nr: u64, args: [u64; 6]) -> Option<Asked> {
-        let [first, second, third, fourth, ..] = args;
-        let (resource, asked) = match nr.cast_signed() {
-            libc::SYS_getrlimit => (first, Asked { number: Tid(0), new: Addr::NULL, old: Addr(second) }),
-            libc::SYS_setrlimit => (first, Asked { number: Tid(0), new: Addr(second), old: Addr::NULL }),
-            libc::SYS_prlimit64 => {
-                (second, Asked { number: Tid(int(first)), new: Addr(third), old: Addr(fourth) })
-            }
-            _ => return None,
+        let limit = row(nr)?.limit?;
+        let arg = |index: Option<u8>| index.map_or(0, |index| args[usize::from(index)]);
+        let asked = Asked {
+            number: Tid(int(arg(limit.process))),
+            new: Addr(arg(limit.new)),
+            old: Addr(arg(limit.old)),
         };
-        (int(resource) == libc::RLIMIT_AS.cast_signed()).then_some(asked)
+        (int(arg(Some(limit.resource))) == libc::RLIMIT_AS.cast_signed()).then_some(asked)
     }
 }
 
@@ -85,11 +83,12 @@ impl Process {
         let Some(limit) = for_kernel(new, own, now, ours) else { return Ok(Entry::Make) };
         self.memory.write(Addr(ARGUMENT_AT), &limit.to_bytes())?;
         let regs = self.stopped(tid)?.regs()?;
-        let regs = if call.nr.cast_signed() == libc::SYS_setrlimit {
-            Registers { rsi: ARGUMENT_AT, ..regs }
-        } else {
-            Registers { rdx: ARGUMENT_AT, ..regs }
-        };
+        let mut args = regs.args();
+        if let Some(new) = row(call.nr).and_then(|row| row.limit?.new) {
+            args[usize::from(new)] = ARGUMENT_AT;
+        }
+        let [_, rsi, rdx, ..] = args;
+        let regs = Registers { rsi, rdx, ..regs };
         self.stopped(tid)?.set_regs(&regs)?;
         self.call(tid)?.limit = Some((pid, new));
         Ok(Entry::Make)

@@ -12,7 +12,7 @@ use std::{
     sync::Arc,
 };
 
-use bis_syscalls::{Call, may_block};
+use bis_syscalls::{Call, may_block, row};
 use bis_trace::{
     event::{Backing, Effect, MemWrite, OUTSIDE, Outcome},
     shared::{Move, SharedRange},
@@ -575,7 +575,7 @@ impl Process {
     /// only shares the memory has a limit of its own. It may be set by anybody, also from outside of the
     /// recording: it is looked at where the call sets limits, and where others have had the time to.
     pub(super) fn follow_stack_limit(&mut self, call: &InCall, outcome: &mut Outcome) {
-        let sets_limits = matches!(call.nr.cast_signed(), libc::SYS_setrlimit | libc::SYS_prlimit64);
+        let sets_limits = row(call.nr).is_some_and(|row| row.limit.is_some_and(|limit| limit.new.is_some()));
         let known = self.space.stack_limit();
         let may_wait = || may_block(&Call { nr: call.nr, args: call.entry.args() });
         if !(sets_limits || known.is_none() || may_wait()) {

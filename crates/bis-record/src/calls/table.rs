@@ -22,7 +22,7 @@ use super::{
     args::{CLONE_VFORK, CloneArgs, ExecArgs},
     entry::{Exit, Touches},
 };
-use crate::{crew::Crew, domain::Domain, error::Result};
+use crate::{crew::Crew, domain::Domain, error::Result, task::InCall};
 
 type Enter = fn(&mut Domain, Tid, &Call) -> Result<Entry>;
 pub type Leave = fn(&mut Domain, &mut Exit<'_>) -> Result<()>;
@@ -43,8 +43,9 @@ pub struct Steps {
     pub leave: Leave,
     /// At its exit, where it has failed.
     pub failed: Leave,
-    /// What it returns says nothing of how it went: it always succeeds.
-    pub returns_anything: bool,
+    /// It returns from a signal's handler, to where that was called: what it returns says nothing of how it
+    /// went, and what the handler has kept back may come.
+    pub returns_from_handler: bool,
 }
 
 const PLAIN: Steps = Steps {
@@ -54,7 +55,7 @@ const PLAIN: Steps = Steps {
     enter: |_, _, _| Ok(Entry::Make),
     leave: |_, _| Ok(()),
     failed: |_, _| Ok(()),
-    returns_anything: false,
+    returns_from_handler: false,
 };
 
 const REFUSED: Steps = Steps { enter: |_, _, _| Ok(Entry::Done(-i64::from(libc::ENOSYS))), ..PLAIN };
@@ -142,7 +143,7 @@ pub fn steps(handler: Handler) -> Steps {
         H::Splice | H::Tee | H::Vmsplice => TRANSFER,
         H::Ioctl => Steps { touches: Touches::Cloned, enter: |domain, tid, call| Ok(domain.enter_ioctl(tid, call)), leave: Domain::leave_ioctl, ..PLAIN },
 
-        H::SigReturn => Steps { leave: |domain, it| domain.leave_sigreturn(it), returns_anything: true, ..PLAIN },
+        H::SigReturn => Steps { leave: |domain, it| domain.leave_sigreturn(it), returns_from_handler: true, ..PLAIN },
         H::SigAction => Steps { leave: |domain, it| domain.learn_segv_action(it), ..PLAIN },
         H::RtSigqueueinfo | H::PidfdSendSignal => Steps { leave: |domain, it| { domain.leave_queue(it.args()[1], Addr(it.args()[2])); Ok(()) }, ..PLAIN },
         H::RtTgsigqueueinfo => Steps { leave: |domain, it| { domain.leave_queue(it.args()[2], Addr(it.args()[3])); Ok(()) }, ..PLAIN },
@@ -152,6 +153,11 @@ pub fn steps(handler: Handler) -> Steps {
         // kernel restarts by itself.
         H::Kill | H::Tkill | H::Tgkill | H::RestartSyscall | H::ProcessVmReadv => PLAIN,
     }
+}
+
+/// Does this call return from a signal's handler?
+pub fn returns_from_handler(call: &InCall) -> bool {
+    call.handler.is_some_and(|handler| steps(handler).returns_from_handler)
 }
 
 /// What the recorder learns from a call whose plan says all that it does to the program's memory: at its
@@ -190,7 +196,7 @@ impl Domain {
     /// At the exit of a call of this handler that was made.
     pub fn leave(&mut self, handler: Handler, it: &mut Exit<'_>) -> Result<()> {
         let steps = steps(handler);
-        if it.is_error() && !steps.returns_anything {
+        if it.is_error() && !steps.returns_from_handler {
             return (steps.failed)(self, it);
         }
         self.tell_views(steps.touches, it)?;

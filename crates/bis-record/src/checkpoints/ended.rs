@@ -12,7 +12,7 @@
 //! The first thread of a process ends as ever: the kernel tells of the process's end by it.
 
 use bis_agent::UNTRACED_SYSCALL;
-use bis_syscalls::Call;
+use bis_syscalls::{Call, Handler, Receiver, row};
 use bis_trace::{
     event::{MemWrite, Meta, TaskEnd},
     types::{Addr, Registers, Tid},
@@ -34,29 +34,27 @@ const FUTEX_WAKE: u64 = libc::FUTEX_WAKE as u64;
 impl Domain {
     /// What calls come to that end threads, or concern threads that have ended for others.
     pub fn enter_ended(&mut self, tid: Tid, call: &Call) -> Result<Option<Entry>> {
-        let named = |index: usize| {
-            let name = Tid(call.i32(index));
+        if let Some(Receiver::Thread(thread)) = row(call.nr).and_then(|row| row.receiver) {
+            let name = Tid(call.i32(thread.into()));
             let is_meant = self.checkpoints.ended.values().any(|ended| ended.own_name == name);
-            is_meant.then_some(Entry::Done(-i64::from(libc::ESRCH)))
-        };
-        Ok(match call.nr.cast_signed() {
-            libc::SYS_tkill => named(0),
-            libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo => named(1),
-            libc::SYS_exit if self.comes_back(tid) => {
-                self.write_entry(tid)?;
-                self.end_for_others(tid, call.args[0].to_le_bytes()[0])?;
-                Some(Entry::Undone)
+            return Ok(is_meant.then_some(Entry::Done(-i64::from(libc::ESRCH))));
+        }
+        if self.call(tid)?.handler != Some(Handler::Exit) {
+            return Ok(None);
+        }
+        if self.comes_back(tid) {
+            self.write_entry(tid)?;
+            self.end_for_others(tid, call.args[0].to_le_bytes()[0])?;
+            return Ok(Some(Entry::Undone));
+        }
+        if !self.checkpoints.ended.is_empty() {
+            let pid = self.task(tid)?.pid;
+            if self.tasks.values().all(|task| task.pid != pid || task.tid == tid) {
+                // The process ends with it.
+                self.recorder().end_ended(|_| true)?;
             }
-            libc::SYS_exit if !self.checkpoints.ended.is_empty() => {
-                let pid = self.task(tid)?.pid;
-                if self.tasks.values().all(|task| task.pid != pid || task.tid == tid) {
-                    // The process ends with it.
-                    self.recorder().end_ended(|_| true)?;
-                }
-                None
-            }
-            _ => None,
-        })
+        }
+        Ok(None)
     }
 
     /// May a way back want this thread again?

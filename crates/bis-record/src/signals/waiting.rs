@@ -2,7 +2,7 @@
 //! goes on: questions.
 
 use bis_agent::hooks::state;
-use bis_syscalls::Call;
+use bis_syscalls::{Call, Receiver, row};
 use bis_trace::types::{Addr, Registers, Signal, Tid};
 use bis_tracee::siginfo::{Disposition, SigInfo, bit, disposition, has_open, may_take};
 
@@ -90,7 +90,6 @@ impl Crew {
     /// The first thread of a task's process, if such a signal, which the task has taken or would take, is
     /// that one's to handle (`first.rs`).
     pub fn first_for(&mut self, tid: Tid, info: &SigInfo) -> Result<Option<Tid>> {
-        const SIGTIMEDWAIT: u64 = libc::SYS_rt_sigtimedwait.cast_unsigned();
         let task = self.task(tid)?;
         let (first, is_carried) = (task.pid, task.carries == Some(info.signal()));
         // Of one of which the kernel has kept nothing but the number, nobody knows whom it was sent to.
@@ -100,7 +99,8 @@ impl Crew {
         // One that its tracer holds is passed over natively, too; and one that waits for a signal would take
         // what carries it.
         let is_free = |task: &Task| {
-            let waits = task.call.as_ref().is_some_and(|call| call.nr == SIGTIMEDWAIT);
+            let call = task.call.as_ref().and_then(|call| row(call.nr));
+            let waits = call.is_some_and(|row| row.takes_signals);
             task.pid == first && task.carries.is_none() && task.held.is_none() && !waits
         };
         let is_there = self.tasks.get(&first).is_some_and(is_free);
@@ -150,11 +150,10 @@ impl Crew {
     /// with more than that, or by tgkill.
     pub fn expect_signal_of(&mut self, tid: Tid, call: &Call, regs: &Registers) -> Result<()> {
         self.expect_signal(tid, regs)?;
-        let to_itself = match call.nr.cast_signed() {
-            libc::SYS_rt_sigqueueinfo => call.i32(0) == self.task(tid)?.pid.0,
-            libc::SYS_tkill => call.i32(0) == tid.0,
-            libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo => call.i32(1) == tid.0,
-            _ => false,
+        let to_itself = match row(call.nr).and_then(|row| row.receiver) {
+            Some(Receiver::Process(pid)) => call.i32(pid.into()) == self.task(tid)?.pid.0,
+            Some(Receiver::Thread(thread)) => call.i32(thread.into()) == tid.0,
+            None => false,
         };
         if to_itself && self.task(tid)?.expect_signal.is_none() && has_open(tid) {
             self.task(tid)?.expect_signal = Some(*regs);

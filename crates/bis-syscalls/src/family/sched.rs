@@ -6,7 +6,7 @@ use crate::plan::{When, Written};
 #[rustfmt::skip]
 pub(crate) static ROWS: &[Row] = &[
     call(24, "sched_yield", &[], May).note("the recorder may switch threads here").hooked_for(Rule::PLAIN.waits(HookWait::Turn), &[]),
-    call(97, "getrlimit", &[int("resource"), out("limit", Fixed(16))], Never).by(Handler::Getrlimit).hooked_for(Rule::of(HookShape::Rlimit).flags(0), &[piece(1, Fixed(16)).written()]),
+    call(97, "getrlimit", &[int("resource"), out("limit", Fixed(16))], Never).by(Handler::Getrlimit).limits(LimitCall { process: None, resource: 0, new: None, old: Some(1) }).hooked_for(Rule::of(HookShape::Rlimit).flags(0), &[piece(1, Fixed(16)).written()]),
     call(98, "getrusage", &[int("who"), out("usage", Fixed(144))], Never),
     call(100, "times", &[out("tms", Fixed(32))], Never),
     call(140, "getpriority", &[int("which"), int("who")], Never),
@@ -18,12 +18,12 @@ pub(crate) static ROWS: &[Row] = &[
     call(146, "sched_get_priority_max", &[int("policy")], Never),
     call(147, "sched_get_priority_min", &[int("policy")], Never),
     call(148, "sched_rr_get_interval", &[int("pid"), out("interval", Fixed(16))], Never),
-    call(160, "setrlimit", &[int("resource"), inp("limit")], Never).by(Handler::Setrlimit).traced("the recorder learns from it"),
+    call(160, "setrlimit", &[int("resource"), inp("limit")], Never).by(Handler::Setrlimit).limits(LimitCall { process: None, resource: 0, new: Some(1), old: None }).traced("the recorder learns from it"),
     call(203, "sched_setaffinity", &[int("pid"), uint("size"), inp("mask")], Never).by(Handler::SchedSetaffinity),
     call(204, "sched_getaffinity", &[int("pid"), uint("size"), out("mask", Ret32(1, 1))], Never).by(Handler::SchedGetaffinity),
     call(251, "ioprio_set", &[int("which"), int("who"), int("ioprio")], Never),
     call(252, "ioprio_get", &[int("which"), int("who")], Never),
-    call(302, "prlimit64", &[int("pid"), int("resource"), inp("new"), out("old", Fixed(16))], Never).by(Handler::Prlimit).hooked_for(Rule::of(HookShape::Rlimit).flags(1), &[piece(3, Fixed(16)).written()]),
+    call(302, "prlimit64", &[int("pid"), int("resource"), inp("new"), out("old", Fixed(16))], Never).by(Handler::Prlimit).limits(LimitCall { process: Some(0), resource: 1, new: Some(2), old: Some(3) }).hooked_for(Rule::of(HookShape::Rlimit).flags(1), &[piece(3, Fixed(16)).written()]),
     call(309, "getcpu", &[out("cpu", Fixed(4)), out("node", Fixed(4)), ptr("unused")], Never).by(Handler::Getcpu).note("one of the cores that the program has asked to run on, whichever it runs on; `rdtscp` says that one").hooked(Rule::PLAIN),
     call(314, "sched_setattr", &[int("pid"), via("attr", INOUT), hex("flags")], Never).plan(sched_setattr).traced("the recorder learns from it"),
     call(315, "sched_getattr", &[int("pid"), inout("attr", N32(2, 1)), uint("size"), hex("flags")], Never),
