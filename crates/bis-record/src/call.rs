@@ -14,8 +14,8 @@ use std::mem;
 
 use bis_agent::hooks::SAFEPOINT_END;
 use bis_syscalls::{
-    Call, Handler, HookWait, Hooked, How, Plan, Planned, Row, When, errno::RESTARTS, is_never_restarted,
-    may_block, own, plan, row,
+    Call, Handler, HookWait, Hooked, How, Plan, Planned, Row, Sleep, When, errno::RESTARTS,
+    is_never_restarted, may_block, own, plan, row,
 };
 use bis_trace::{
     event::SignalPoint,
@@ -297,10 +297,7 @@ impl Domain {
             self.keep_rest(tid)?;
         }
         self.shorten(tid, call)?;
-        let is_known = tried
-            || self.call(tid)?.pauses
-            || waits_for_futex(&self.memory, call)
-            || sleeps(&self.memory, call);
+        let is_known = tried || self.call(tid)?.pauses || sleeps(&self.memory, row, call);
         let waits = blocks && is_known;
         self.call(tid)?.waits = waits;
         if waits && self.tasks.len() == 1 {
@@ -417,7 +414,7 @@ impl Process {
     /// May a hook have done a part of this call already? One that fails is made once more, and its event says
     /// how far it comes; but memory is as it left it when that is entered.
     fn may_be_begun(&self, call: &Call) -> bool {
-        self.hooks.is_some() && matches!(call.nr.cast_signed(), libc::SYS_madvise | libc::SYS_mprotect)
+        self.hooks.is_some() && row(call.nr).is_some_and(|row| row.fails_halfway)
     }
 }
 
@@ -450,47 +447,32 @@ impl Crew {
     }
 }
 
-/// Does this call wait because its futex has the value that it names? Nobody changes that while we have
-/// our turn, but for those outside of the recording.
-fn waits_for_futex(memory: &Memory, call: &Call) -> bool {
-    const COMMAND: i32 = !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
-    let command = call.i32(1) & COMMAND;
-    call.nr.cast_signed() == libc::SYS_futex
-        && [libc::FUTEX_WAIT, libc::FUTEX_WAIT_BITSET].contains(&command)
-        && memory.read_u32(Addr(call.args[0])).is_ok_and(|value| value == call.u32(2))
-}
-
 /// Does a task that makes this call want others to run?
 fn gives_way(row: &Row) -> bool {
     matches!(row.hooked, Hooked::For(rule, _) if rule.waits == Some(HookWait::Turn))
 }
 
-/// Does this call sleep, for a time from now on or until one that is yet to come? The kernel's timer adds
-/// some 50 microseconds to the shortest sleep. (Go's runtime has a thread that sleeps all the time.)
-fn sleeps(memory: &Memory, call: &Call) -> bool {
-    let (time, clock) = match call.nr.cast_signed() {
-        libc::SYS_nanosleep => (call.args[0], None),
-        libc::SYS_clock_nanosleep if call.i32(1) & libc::TIMER_ABSTIME == 0 => (call.args[2], None),
-        libc::SYS_clock_nanosleep => (call.args[2], Some(call.i32(0))),
-        _ => return false,
+/// Is it certain that this call waits? It is where its futex has the value that it names, which nobody
+/// changes while we have our turn, but for those outside of the recording; and where it sleeps for a time
+/// from now on, or until one that is yet to come. The kernel's timer adds some 50 microseconds to the
+/// shortest sleep. (Go's runtime has a thread that sleeps all the time.)
+fn sleeps(memory: &Memory, row: &Row, call: &Call) -> bool {
+    let (clock, time) = match row.sleep.and_then(|sleep| sleep(call, &Reader(memory))) {
+        None => return false,
+        Some(Sleep::UntilWoken) => return true,
+        Some(Sleep::For(seconds, nanoseconds)) => return (seconds, nanoseconds) != (0, 0),
+        Some(Sleep::Until(clock, seconds, nanoseconds)) => (clock, (seconds, nanoseconds)),
     };
-    let mut words = [0; 16];
-    if memory.read(Addr(time), &mut words).is_err() {
-        return false;
-    }
-    let [seconds, nanoseconds] =
-        [0, 8].map(|at| words[at..].first_chunk().map_or(0, |w| i64::from_le_bytes(*w)));
     // With clocks that are the process's own, or of a namespace of time, this may be wrong, which costs a
     // moment.
     let clock = match clock {
-        None => return (seconds, nanoseconds) != (0, 0),
-        Some(libc::CLOCK_REALTIME) => ClockId::Realtime,
-        Some(libc::CLOCK_MONOTONIC) => ClockId::Monotonic,
-        Some(libc::CLOCK_BOOTTIME) => ClockId::Boottime,
-        Some(_) => return false,
+        libc::CLOCK_REALTIME => ClockId::Realtime,
+        libc::CLOCK_MONOTONIC => ClockId::Monotonic,
+        libc::CLOCK_BOOTTIME => ClockId::Boottime,
+        _ => return false,
     };
     let now = clock_gettime(clock);
-    (now.tv_sec, now.tv_nsec) < (seconds, nanoseconds)
+    (now.tv_sec, now.tv_nsec) < time
 }
 
 #[cfg(test)]

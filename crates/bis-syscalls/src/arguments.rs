@@ -1,6 +1,9 @@
 //! Where the arguments lie of calls that do one thing with different arguments: columns of their rows, so
 //! that whoever looks at such a call need not ask which one it is. Plain data and pure functions.
 
+use crate::model::Call;
+use crate::plan::Memory;
+
 fn arg(args: [u64; 6], index: u8) -> u64 {
     args[usize::from(index)]
 }
@@ -143,6 +146,28 @@ pub struct LimitCall {
     pub old: Option<u8>,
 }
 
+/// A wait that is certain before its call is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sleep {
+    /// Until somebody wakes the task.
+    UntilWoken,
+    /// For these seconds and nanoseconds, from now on.
+    For(i64, i64),
+    /// Until this clock (CLOCK_...) says so many.
+    Until(i32, i64, i64),
+}
+
+/// The wait of a call, if it waits as its memory is now.
+pub type SleepFn = fn(&Call, &dyn Memory) -> Option<Sleep>;
+
+/// A call that the kernel's vdso answers by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Vdso {
+    Always,
+    /// Where argument 0 is a clock that it knows.
+    OfClock,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,6 +215,42 @@ mod tests {
         assert!(waits("write", 0) && waits("writev", 0) && waits("sendfile", 0) && waits("sendmsg", 0));
         assert!(!waits("pwrite64", 0) && !waits("read", 0x100) && !waits("recvfrom", 0));
         assert!(waits("recvfrom", 0x100) && waits("recvmsg", 0x100) && !waits("recvmsg", 0x102));
+    }
+
+    /// Words at addresses; there is no other memory.
+    struct Words(&'static [(u64, i64)]);
+
+    impl Memory for Words {
+        fn read(&self, addr: u64, buf: &mut [u8]) -> bool {
+            let mut at = addr;
+            buf.chunks_mut(8).all(|part| {
+                let word = self.0.iter().find(|(place, _)| *place == at);
+                at += 8;
+                word.is_some_and(|(_, word)| {
+                    part.copy_from_slice(&word.to_le_bytes()[..part.len()]);
+                    true
+                })
+            })
+        }
+    }
+
+    #[test]
+    fn sleeps_are_known_by_their_times_and_futexes_by_their_words() {
+        let memory = Words(&[(0x1000, 5), (0x1008, 7), (0x2000, 3)]);
+        let sleep = |name, args| {
+            let row = named(name);
+            row.sleep.and_then(|sleep| sleep(&Call { nr: row.nr, args }, &memory))
+        };
+        assert_eq!(sleep("nanosleep", [0x1000, 0, 0, 0, 0, 0]), Some(Sleep::For(5, 7)));
+        assert_eq!(sleep("nanosleep", [0x3000, 0, 0, 0, 0, 0]), None);
+        assert_eq!(sleep("clock_nanosleep", [1, 0, 0x1000, 0, 0, 0]), Some(Sleep::For(5, 7)));
+        assert_eq!(sleep("clock_nanosleep", [1, 1, 0x1000, 0, 0, 0]), Some(Sleep::Until(1, 5, 7)));
+        // WAIT and WAIT_BITSET, private and not; WAKE.
+        assert_eq!(sleep("futex", [0x2000, 0, 3, 0, 0, 0]), Some(Sleep::UntilWoken));
+        assert_eq!(sleep("futex", [0x2000, 0x89, 3, 0, 0, 0]), Some(Sleep::UntilWoken));
+        assert_eq!(sleep("futex", [0x2000, 0, 4, 0, 0, 0]), None);
+        assert_eq!(sleep("futex", [0x2000, 1, 3, 0, 0, 0]), None);
+        assert_eq!(sleep("read", [0x1000, 0, 0, 0, 0, 0]), None);
     }
 
     #[test]

@@ -31,7 +31,9 @@ pub mod sandbox;
 
 use std::sync::LazyLock;
 
-pub use arguments::{LimitCall, MakesTask, MovedBytes, OpenFlags, Opens, Receiver, Transfer};
+pub use arguments::{
+    LimitCall, MakesTask, MovedBytes, OpenFlags, Opens, Receiver, Sleep, SleepFn, Transfer, Vdso,
+};
 pub use describe::describe;
 pub use docs::markdown;
 pub use errno::errno_name;

@@ -1,7 +1,7 @@
 //! What a row of the table says: the words for a system call's arguments, for whether it can block, and for
 //! who records it. Plain data; how a row becomes a plan is in `plan.rs`, what the rows say in `family/`.
 
-use crate::arguments::{LimitCall, MakesTask, Opens, Receiver, Transfer};
+use crate::arguments::{LimitCall, MakesTask, Opens, Receiver, SleepFn, Transfer, Vdso};
 use crate::hooks::Hooked;
 use crate::plan::{Builder, Dir, Verdict};
 
@@ -61,6 +61,14 @@ pub struct Row {
     pub sets_timer: bool,
     /// It takes signals that are blocked, and would take one that carries another.
     pub takes_signals: bool,
+    /// Whether it is certain that it waits.
+    pub sleep: Option<SleepFn>,
+    /// When it fails, it may have done a part of what it is for.
+    pub fails_halfway: bool,
+    /// It gives no error where what is left of its time has no place to go (`poll_select_finish`).
+    pub ignores_lost_time: bool,
+    /// The vdso has a function for it.
+    pub vdso: Option<Vdso>,
     /// Does the kernel make it again after a signal that interrupts it and has no handler, or one with
     /// SA_RESTART? Those that it never does are in signal(7).
     pub restarts: bool,

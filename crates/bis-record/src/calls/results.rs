@@ -14,7 +14,7 @@
 
 use std::{fs, mem};
 
-use bis_syscalls::{Call, Output, Plan};
+use bis_syscalls::{Call, Output, Plan, row};
 use bis_trace::{
     event::{Cloned, Effect, EventKind, MemWrite, Outcome},
     types::{Addr, Fd, PAGE, Tid, prot},
@@ -223,9 +223,9 @@ impl Crew {
     }
 }
 
-/// These give no error where what is left of the time has no place to go (`poll_select_finish`).
+/// Does the call give no error where what is left of its time has no place to go?
 pub fn ignores_lost_time(nr: u64) -> bool {
-    [libc::SYS_select, libc::SYS_pselect6, libc::SYS_ppoll].contains(&nr.cast_signed())
+    row(nr).is_some_and(|row| row.ignores_lost_time)
 }
 
 /// The result of a call that could not use the program's memory.

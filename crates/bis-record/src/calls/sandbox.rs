@@ -21,7 +21,7 @@ use std::sync::OnceLock;
 
 use bis_agent::{AGENT_BASE, AGENT_LEN, TEXT};
 use bis_syscalls::{
-    Call, Handler,
+    Call, Handler, Vdso, row,
     sandbox::{Filter, INSNS_MAX, Insn, Question, Table, Verdict, is_action_available},
 };
 use bis_trace::{
@@ -71,16 +71,7 @@ mod flag {
 /// Of `struct seccomp_notif`, `seccomp_notif_resp` and `seccomp_data`.
 const NOTIF_SIZES: [u16; 3] = [80, 24, 64];
 
-/// The calls that the kernel's vdso answers by itself.
-const OF_VDSO: [i64; 5] = [
-    libc::SYS_clock_gettime,
-    libc::SYS_gettimeofday,
-    libc::SYS_time,
-    libc::SYS_clock_getres,
-    libc::SYS_getcpu,
-];
-
-/// Clocks that it knows: all but those of processes and threads (2, 3), and the alarm clocks.
+/// Clocks that the vdso knows: all but those of processes and threads (2, 3), and the alarm clocks.
 const CLOCKS_OF_VDSO: [u64; 8] = [0, 1, 4, 5, 6, 7, 10, 11];
 
 /// Can bis itself, and so everything that it starts, have no new privileges?
@@ -279,10 +270,12 @@ impl Process {
 
     /// Was the call made in the vdso, which without us would have made none?
     fn is_of_vdso(&mut self, tid: Tid, state: &InCall) -> Result<bool> {
-        let first = state.entry.rdi;
-        let nr = state.nr.cast_signed();
-        let names_clock = [libc::SYS_clock_gettime, libc::SYS_clock_getres].contains(&nr);
-        if !OF_VDSO.contains(&nr) || names_clock && !CLOCKS_OF_VDSO.contains(&first) {
+        let could_be = match row(state.nr).and_then(|row| row.vdso) {
+            None => false,
+            Some(Vdso::Always) => true,
+            Some(Vdso::OfClock) => CLOCKS_OF_VDSO.contains(&state.entry.rdi),
+        };
+        if !could_be {
             return Ok(false);
         }
         let ip = self.space.original_rip(state.entry.ip());

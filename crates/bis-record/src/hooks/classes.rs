@@ -14,7 +14,7 @@ use std::{
 };
 
 use bis_agent::hooks::FdClass;
-use bis_syscalls::row;
+use bis_syscalls::{HookMakes, HookShape, Rule, hook, row};
 use bis_trace::types::{Fd, Tid};
 use bis_tracee::proc;
 
@@ -36,24 +36,23 @@ impl Process {
         if hooks.fds_differ {
             return;
         }
-        // As the hooks do it for these calls.
-        match nr.cast_signed() {
-            libc::SYS_close_range => hooks.area.forget_classes(),
-            libc::SYS_close | libc::SYS_connect => hooks.area.set_class(first, FdClass::Unknown),
-            libc::SYS_dup2 | libc::SYS_dup3 => hooks.area.set_class(Fd::of_arg(args[1]), FdClass::Unknown),
-            _ => {}
+        let row = row(nr);
+        let rule = row.and_then(hook).map(|hook| hook.rule);
+        // As the hooks do it for the calls that they make. They make none that closes many descriptors.
+        if let Some(cleared) = rule.and_then(|rule| rule.clears) {
+            hooks.area.set_class(Fd::of_arg(args[usize::from(cleared)]), FdClass::Unknown);
         }
-        if let Some(row) = row(nr)
-            && bis_syscalls::hook(row).is_some_and(|hook| hook.rule.writes)
-            && !hooks.area.has_class(first)
-        {
+        if nr.cast_signed() == libc::SYS_close_range {
+            hooks.area.forget_classes();
+        }
+        if rule.is_some_and(|rule| rule.writes) && !hooks.area.has_class(first) {
             let mapped = self.session.watch.mapped();
             hooks.area.set_class(first, self.class_of(tid, first));
             if self.session.watch.mapped() != mapped {
                 hooks.area.forget_files();
             }
         }
-        let opens = row(nr).is_some_and(|row| row.opens.is_some());
+        let opens = row.is_some_and(|row| row.opens.is_some());
         if let Some(made) = Fd::made(result).filter(|_| opens) {
             // Opened by a traced call, where a hook could not know what it is: so that its first write need
             // not be traced, too.
@@ -64,7 +63,8 @@ impl Process {
             }
         }
         // Only copies of what is shown otherwise are traced.
-        if [libc::SYS_dup, libc::SYS_dup2, libc::SYS_dup3, libc::SYS_fcntl].contains(&nr.cast_signed())
+        let copies = |rule: Rule| rule.makes == Some(HookMakes::Copy) || rule.shape == HookShape::Fcntl;
+        if rule.is_some_and(copies)
             && self.session.shown.load(Ordering::Relaxed)
             && let Some(made) = Fd::made(result)
             && is_shown(tid, made)

@@ -3,11 +3,11 @@
 
 use super::words::*;
 use crate::describe::names::FUTEX_OPS;
-use crate::plan::{Slot, When, Written};
+use crate::plan::{Memory, Slot, When, Written};
 
 #[rustfmt::skip]
 pub(crate) static ROWS: &[Row] = &[
-    call(202, "futex", &[via("word", INOUT), named("op", &FUTEX_OPS), hex("val"), hex("timeout_or_val2"), via("word2", INOUT), hex("val3")], If(futex_waits)).plan(futex).hooked_for(Rule::of(HookShape::Futex), &[]),
+    call(202, "futex", &[via("word", INOUT), named("op", &FUTEX_OPS), hex("val"), hex("timeout_or_val2"), via("word2", INOUT), hex("val3")], If(futex_waits)).sleeps(sleep).plan(futex).hooked_for(Rule::of(HookShape::Futex), &[]),
     call(273, "set_robust_list", &[ptr("head"), size("len")], Never).by(Handler::SetRobustList).hooked(Rule::PLAIN),
     call(274, "get_robust_list", &[int("tid"), out("head", Fixed(8)), out("len", Fixed(8))], Never),
     call(449, "futex_waitv", &[inp("waiters"), uint("count"), hex("flags"), inp("timeout"), int("clock")], May),
@@ -24,6 +24,15 @@ fn command(call: &Call) -> u32 {
 /// WAIT 0, LOCK_PI 6, WAIT_BITSET 9, WAIT_REQUEUE_PI 11, LOCK_PI2 13.
 fn futex_waits(call: &Call) -> bool {
     matches!(command(call), 0 | 6 | 9 | 11 | 13)
+}
+
+/// WAIT 0 and WAIT_BITSET 9 wait if the word has the value that they name.
+fn sleep(call: &Call, mem: &dyn Memory) -> Option<Sleep> {
+    const FLAGS: u32 = 0x180;
+    let mut word = [0; 4];
+    let is_wait = matches!(call.u32(1) & !FLAGS, 0 | 9);
+    let is_read = is_wait && mem.read(call.args[0], &mut word);
+    (is_read && u32::from_le_bytes(word) == call.u32(2)).then_some(Sleep::UntilWoken)
 }
 
 /// The words that the kernel itself changes: WAKE_OP (5) the second; the PI operations theirs (LOCK_PI 6,

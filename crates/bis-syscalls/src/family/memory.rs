@@ -8,13 +8,13 @@ use crate::plan::{When, Written};
 #[rustfmt::skip]
 pub(crate) static ROWS: &[Row] = &[
     call(9, "mmap", &[ptr("addr"), size("len"), named("prot", &PROT), named("flags", &MAP_FLAGS), fd("fd"), hex("offset")], Never).by(Handler::Mmap).plan(mmap).note("MAP_DROPPABLE fails with EINVAL: when the kernel drops a page cannot be recorded; as before Linux 6.11").hooked_for(Rule::of(HookShape::Memory), &[]),
-    call(10, "mprotect", &[ptr("addr"), size("len"), named("prot", &PROT)], Never).by(Handler::Mprotect).hooked_for(Rule::of(HookShape::Memory), &[]),
+    call(10, "mprotect", &[ptr("addr"), size("len"), named("prot", &PROT)], Never).by(Handler::Mprotect).fails_halfway().hooked_for(Rule::of(HookShape::Memory), &[]),
     call(11, "munmap", &[ptr("addr"), size("len")], Never).by(Handler::Munmap).hooked_for(Rule::of(HookShape::Memory), &[]),
     call(12, "brk", &[ptr("addr")], Never).by(Handler::Brk).hooked_for(Rule::of(HookShape::Memory), &[]),
     call(25, "mremap", &[ptr("addr"), size("old_len"), size("new_len"), hex("flags"), ptr("new_addr")], Never).by(Handler::Mremap),
     call(26, "msync", &[ptr("addr"), size("len"), hex("flags")], Never),
     call(27, "mincore", &[ptr("addr"), size("len"), via("vec", OUT)], Never).plan(mincore),
-    call(28, "madvise", &[ptr("addr"), size("len"), int("advice")], Never).by(Handler::Madvise).hooked_for(Rule::of(HookShape::Memory), &[]),
+    call(28, "madvise", &[ptr("addr"), size("len"), int("advice")], Never).by(Handler::Madvise).fails_halfway().hooked_for(Rule::of(HookShape::Memory), &[]),
     call(149, "mlock", &[ptr("addr"), size("len")], Never),
     call(150, "munlock", &[ptr("addr"), size("len")], Never),
     call(151, "mlockall", &[named("flags", &MLOCK_FLAGS)], Never),

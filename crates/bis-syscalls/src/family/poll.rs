@@ -6,14 +6,14 @@ use crate::plan::{When, Written};
 #[rustfmt::skip]
 pub(crate) static ROWS: &[Row] = &[
     call(7, "poll", &[via("fds", INOUT), uint("count"), int("timeout_ms")], If(poll_waits)).plan(poll).hooked_for(Rule::of(HookShape::Poll), &[piece(0, N32(1, 8))]),
-    call(23, "select", &[int("count"), via("read", INOUT), via("write", INOUT), via("except", INOUT), always("timeout", Fixed(16))], May).plan(select).hooked_for(Rule::of(HookShape::Select), &[]),
+    call(23, "select", &[int("count"), via("read", INOUT), via("write", INOUT), via("except", INOUT), always("timeout", Fixed(16))], May).ignores_lost_time().plan(select).hooked_for(Rule::of(HookShape::Select), &[]),
     call(213, "epoll_create", &[int("size")], Never),
     gone(214, "epoll_ctl_old"),
     gone(215, "epoll_wait_old"),
     call(232, "epoll_wait", &[fd("epfd"), out("events", Ret32(2, 12)), int("max"), int("timeout_ms")], If(epoll_waits)).never_restarted().hooked(Rule::of(HookShape::Epoll)),
     call(233, "epoll_ctl", &[fd("epfd"), int("op"), fd("fd"), inp("event")], Never),
-    call(270, "pselect6", &[int("count"), via("read", INOUT), via("write", INOUT), via("except", INOUT), always("timeout", Fixed(16)), inp("mask")], May).plan(select).hooked_for(Rule::of(HookShape::Select), &[]),
-    call(271, "ppoll", &[via("fds", INOUT), uint("count"), always("timeout", Fixed(16)), inp("mask"), size("set_size")], May).plan(poll).hooked_for(Rule::of(HookShape::Ppoll), &[piece(0, N32(1, 8)), piece(2, Fixed(16))]),
+    call(270, "pselect6", &[int("count"), via("read", INOUT), via("write", INOUT), via("except", INOUT), always("timeout", Fixed(16)), inp("mask")], May).ignores_lost_time().plan(select).hooked_for(Rule::of(HookShape::Select), &[]),
+    call(271, "ppoll", &[via("fds", INOUT), uint("count"), always("timeout", Fixed(16)), inp("mask"), size("set_size")], May).ignores_lost_time().plan(poll).hooked_for(Rule::of(HookShape::Ppoll), &[piece(0, N32(1, 8)), piece(2, Fixed(16))]),
     call(281, "epoll_pwait", &[fd("epfd"), out("events", Ret32(2, 12)), int("max"), int("timeout_ms"), inp("mask"), size("set_size")], If(epoll_waits)).never_restarted().hooked(Rule::of(HookShape::Epoll)),
     call(284, "eventfd", &[uint("initial")], Never).hooked(Rule::PLAIN.makes(HookMakes::Harmless)),
     call(290, "eventfd2", &[uint("initial"), hex("flags")], Never).hooked(Rule::PLAIN.makes(HookMakes::Harmless)),

@@ -24,7 +24,7 @@ pub(crate) static ROWS: &[Row] = &[
     call(251, "ioprio_set", &[int("which"), int("who"), int("ioprio")], Never),
     call(252, "ioprio_get", &[int("which"), int("who")], Never),
     call(302, "prlimit64", &[int("pid"), int("resource"), inp("new"), out("old", Fixed(16))], Never).by(Handler::Prlimit).limits(LimitCall { process: Some(0), resource: 1, new: Some(2), old: Some(3) }).hooked_for(Rule::of(HookShape::Rlimit).flags(1), &[piece(3, Fixed(16)).written()]),
-    call(309, "getcpu", &[out("cpu", Fixed(4)), out("node", Fixed(4)), ptr("unused")], Never).by(Handler::Getcpu).note("one of the cores that the program has asked to run on, whichever it runs on; `rdtscp` says that one").hooked(Rule::PLAIN),
+    call(309, "getcpu", &[out("cpu", Fixed(4)), out("node", Fixed(4)), ptr("unused")], Never).by(Handler::Getcpu).in_vdso(Vdso::Always).note("one of the cores that the program has asked to run on, whichever it runs on; `rdtscp` says that one").hooked(Rule::PLAIN),
     call(314, "sched_setattr", &[int("pid"), via("attr", INOUT), hex("flags")], Never).plan(sched_setattr).traced("the recorder learns from it"),
     call(315, "sched_getattr", &[int("pid"), inout("attr", N32(2, 1)), uint("size"), hex("flags")], Never),
     call(324, "membarrier", &[int("cmd"), hex("flags"), int("cpu")], Never),
