@@ -14,8 +14,8 @@ use std::mem;
 
 use bis_agent::hooks::SAFEPOINT_END;
 use bis_syscalls::{
-    Call, Handler, HookWait, Hooked, How, Plan, Planned, Row, Sleep, When, errno::RESTARTS,
-    is_never_restarted, may_block, own, plan, row,
+    Call, HookWait, Hooked, How, Plan, Planned, Row, Sleep, When, errno::RESTARTS, is_never_restarted,
+    may_block, own, plan, row,
 };
 use bis_trace::{
     event::SignalPoint,
@@ -171,12 +171,15 @@ impl Domain {
                 self.resume(tid, Resume::Syscall)?;
                 self.wait_for_report(tid)
             }
-            Entry::Done(result) => {
-                let state = self.task(tid)?.call.take();
-                let state = state.ok_or_else(|| RecordError::Bug { tid, what: "no call".into() })?;
-                self.not_made(tid, state, result)
-            }
+            Entry::Done(result) => self.answer_in_place(tid, result),
         }
+    }
+
+    /// The call that the task is in is not made, and has this result.
+    fn answer_in_place(&mut self, tid: Tid, result: i64) -> Result<()> {
+        let state = self.task(tid)?.call.take();
+        let state = state.ok_or_else(|| RecordError::Bug { tid, what: "no call".into() })?;
+        self.not_made(tid, state, result)
     }
 
     /// The kernel makes a call again that was interrupted, perhaps as restart_syscall.
@@ -186,13 +189,10 @@ impl Domain {
         call.set_back = None;
         let (handler, made) = (call.handler, Call { nr: call.nr, args: call.entry.args() });
         let blocks = may_block(&made) || self.waits_for_others(handler, &made);
-        if handler == Some(Handler::Wait) {
-            if let Some(result) = self.told_of_tracee(tid)? {
-                let state = self.task(tid)?.call.take();
-                let state = state.ok_or_else(|| RecordError::Bug { tid, what: "no call".into() })?;
-                return self.not_made(tid, state, result);
-            }
-            self.pause_in_call(tid)?;
+        if let Some(handler) = handler
+            && let Entry::Done(result) = (steps(handler).again)(self, tid)?
+        {
+            return self.answer_in_place(tid, result);
         }
         if let Some(stream) = echo {
             self.lock_echo(tid, stream)?;
@@ -383,9 +383,11 @@ impl Domain {
             return Ok(());
         }
         let is_never_restarted = is_never_restarted(self.call(tid)?.nr);
-        let is_wait = self.call(tid)?.handler == Some(Handler::Wait);
+        let handler = self.call(tid)?.handler;
         let regs = self.woken_in_call(tid, regs)?;
-        if is_wait && self.wait_for_tracees_again(tid, &regs)? {
+        if let Some(handler) = handler
+            && (steps(handler).stays)(self, tid, &regs)?
+        {
             return Ok(());
         }
         let Some(regs) = self.moved(tid, regs)? else { return Ok(()) };

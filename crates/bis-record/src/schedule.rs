@@ -16,7 +16,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bis_syscalls::Handler;
 use bis_trace::types::{Addr, Tid};
 use bis_tracee::{Status, ours, proc::Runnable, task};
 
@@ -340,10 +339,9 @@ impl Crew {
 
     /// The tasks that the kernel has in an exec.
     fn execing(&self) -> impl Iterator<Item = &Task> {
-        let is_in_exec = |call: &InCall| matches!(call.handler, Some(Handler::Execve | Handler::Execveat));
         self.tasks
             .values()
-            .filter(move |task| task.report.is_none() && task.call.as_ref().is_some_and(is_in_exec))
+            .filter(|task| task.report.is_none() && task.call.as_ref().is_some_and(InCall::is_exec))
     }
 }
 

@@ -155,6 +155,11 @@ impl InCall {
         InCall { narrow: Some(narrow), ..InCall::new(&entry, sums) }
     }
 
+    /// Does it execute a program?
+    pub fn is_exec(&self) -> bool {
+        matches!(self.handler, Some(Handler::Execve | Handler::Execveat))
+    }
+
     /// The call's number and registers as the program made it: what replay finds.
     pub fn told(&self) -> (u64, Registers) {
         match &self.narrow {

@@ -15,7 +15,7 @@
 //!   thread that has ended since a checkpoint (`checkpoints/ended.rs`).
 
 use bis_syscalls::{Call, Handler};
-use bis_trace::types::{Addr, Tid};
+use bis_trace::types::{Addr, Registers, Tid};
 
 use super::{
     Entry,
@@ -25,6 +25,8 @@ use super::{
 use crate::{crew::Crew, domain::Domain, error::Result, task::InCall};
 
 type Enter = fn(&mut Domain, Tid, &Call) -> Result<Entry>;
+type Again = fn(&mut Domain, Tid) -> Result<Entry>;
+type Stays = fn(&mut Domain, Tid, &Registers) -> Result<bool>;
 pub type Leave = fn(&mut Domain, &mut Exit<'_>) -> Result<()>;
 
 /// The row of a call.
@@ -39,6 +41,10 @@ pub struct Steps {
     pub touches: Touches,
     /// At its entry.
     pub enter: Enter,
+    /// Where the kernel makes it again that was interrupted.
+    pub again: Again,
+    /// It has come back with these registers: true: it is not over, and the task makes it once more.
+    pub stays: Stays,
     /// At its exit, where it has succeeded.
     pub leave: Leave,
     /// At its exit, where it has failed.
@@ -53,6 +59,8 @@ const PLAIN: Steps = Steps {
     copies_memory: false,
     touches: Touches::Target,
     enter: |_, _, _| Ok(Entry::Make),
+    again: |_, _| Ok(Entry::Make),
+    stays: |_, _, _| Ok(false),
     leave: |_, _| Ok(()),
     failed: |_, _| Ok(()),
     returns_from_handler: false,
@@ -148,7 +156,7 @@ pub fn steps(handler: Handler) -> Steps {
         H::RtSigqueueinfo | H::PidfdSendSignal => Steps { leave: |domain, it| { domain.leave_queue(it.args()[1], Addr(it.args()[2])); Ok(()) }, ..PLAIN },
         H::RtTgsigqueueinfo => Steps { leave: |domain, it| { domain.leave_queue(it.args()[2], Addr(it.args()[3])); Ok(()) }, ..PLAIN },
         H::Ptrace => Steps { enter: |domain, tid, call| domain.enter_ptrace(tid, call), ..PLAIN },
-        H::Wait => Steps { enter: |domain, tid, call| domain.enter_wait(tid, call), failed: |domain, it| domain.fail_wait(it), ..PLAIN },
+        H::Wait => Steps { enter: |domain, tid, call| domain.enter_wait(tid, call), again: |domain, tid| domain.wait_again(tid), stays: |domain, tid, regs| domain.wait_for_tracees_again(tid, regs), failed: |domain, it| domain.fail_wait(it), ..PLAIN },
         // What is special about these is not done at their two ends: their signals come like others, and the
         // kernel restarts by itself.
         H::Kill | H::Tkill | H::Tgkill | H::RestartSyscall | H::ProcessVmReadv => PLAIN,

@@ -12,7 +12,7 @@ use crate::{
     domain::Domain,
     error::{RecordError, Result},
     events::Recorder,
-    task::{Handle, Task, process_of},
+    task::{Handle, InCall, Task, process_of},
 };
 
 /// With chaos: more than the kernel takes to let a task go on and stop it again.
@@ -312,10 +312,7 @@ impl Crew {
         if self.early.is_empty() {
             return;
         }
-        let executes = |task: &Task| {
-            let nr = task.call.as_ref().map(|call| call.nr.cast_signed());
-            task.report.is_none() && matches!(nr, Some(libc::SYS_execve | libc::SYS_execveat))
-        };
+        let executes = |task: &Task| task.report.is_none() && task.call.as_ref().is_some_and(InCall::is_exec);
         let is_forsaken = |tid: Tid| {
             let pid = process_of(tid);
             let mut others = self.tasks.values().filter(|task| Some(task.pid) == pid).peekable();

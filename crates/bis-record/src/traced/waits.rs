@@ -12,6 +12,7 @@ use bis_tracee::proc;
 use crate::{
     calls::{Entry, Exit},
     crew::Crew,
+    domain::Domain,
     error::Result,
     process::Process,
     session::Session,
@@ -46,13 +47,24 @@ impl Process {
     }
 }
 
+impl Domain {
+    /// The kernel makes a wait again that was interrupted.
+    pub fn wait_again(&mut self, tid: Tid) -> Result<Entry> {
+        let entry = self.told_of_tracee(tid)?.map_or(Entry::Make, Entry::Done);
+        if matches!(entry, Entry::Make) {
+            self.pause_in_call(tid)?;
+        }
+        Ok(entry)
+    }
+}
+
 impl Crew {
     pub fn enter_wait(&mut self, tid: Tid, _call: &Call) -> Result<Entry> {
         Ok(self.told_of_tracee(tid)?.map_or(Entry::Make, Entry::Done))
     }
 
     /// The result of the wait that the task is about to make, if there is a tracee to tell of.
-    pub fn told_of_tracee(&mut self, tid: Tid) -> Result<Option<i64>> {
+    fn told_of_tracee(&mut self, tid: Tid) -> Result<Option<i64>> {
         let Some((pid, wait)) = self.traced_wait(tid) else { return Ok(None) };
         let found = self.session.traced.take_report(pid, wait.keeps(), |tid, it| wait.is_meant(tid, it));
         let Some((tracee, status)) = found else { return Ok(None) };
