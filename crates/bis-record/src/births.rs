@@ -1,7 +1,9 @@
 //! What is done about a birth: a task has made another one (clone, fork, vfork), or has a new address space
 //! (exec). Here it is decided; `born.rs` carries it out.
 
-use bis_tracee::Status;
+use bis_tracee::{Resume, Status};
+
+use crate::task::Onward;
 
 /// What kind of task a clone, fork or vfork makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +48,17 @@ pub enum Maker {
     Dies,
     /// Nothing: it was killed in the call, and its child with it.
     DiesChildless,
+}
+
+impl Maker {
+    /// How it goes on in its call when the birth has been written.
+    pub fn onward(self) -> Onward {
+        match self {
+            Maker::Returns => Onward::GoesAlone(Resume::Syscall),
+            Maker::Sleeps => Onward::Goes(Resume::Syscall),
+            Maker::Dies | Maker::DiesChildless => Onward::Stays,
+        }
+    }
 }
 
 /// What is done about a birth.

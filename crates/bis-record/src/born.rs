@@ -21,7 +21,7 @@ use crate::{
     error::{RecordError, Result},
     events::Recorder,
     seed::{Fresh, Seed},
-    task::{ForkChild, Handle, InCall, Task, parent_of},
+    task::{ForkChild, Handle, InCall, Onward, Task, parent_of},
 };
 
 impl Domain {
@@ -29,7 +29,7 @@ impl Domain {
 
     /// The task's clone, fork or vfork has made a child; the call itself has not returned.
     /// With `parent_ends` it never will: the task was killed in it.
-    pub fn new_task(&mut self, tid: Tid, child: Tid, parent_ends: bool) -> Result<()> {
+    pub fn new_task(&mut self, tid: Tid, child: Tid, parent_ends: bool) -> Result<Onward> {
         let status = match self.early.remove(&child) {
             Some(status) => status,
             None => tracee_task::wait_for(child)?,
@@ -47,18 +47,13 @@ impl Domain {
             Child::Dead { is_at_end: false } => {}
             Child::Here { .. } | Child::Elsewhere { .. } => self.bear(tid, child, &args, plan, status)?,
         }
-        match plan.maker {
-            Maker::DiesChildless => Ok(()),
-            Maker::Dies => self.recorder().announce_child(tid),
-            Maker::Sleeps => {
-                self.recorder().announce_child(tid)?;
-                if self.session.traced.is_used() && self.hold_at_vfork(tid)? {
-                    return Ok(());
-                }
-                self.resume(tid, Resume::Syscall)
-            }
-            Maker::Returns => self.continue_call(tid),
+        if matches!(plan.maker, Maker::Dies | Maker::Sleeps) {
+            self.recorder().announce_child(tid)?;
         }
+        if plan.maker == Maker::Sleeps && self.session.traced.is_used() && self.hold_at_vfork(tid)? {
+            return Ok(Onward::Stays);
+        }
+        Ok(plan.maker.onward())
     }
 
     /// A child that lives has its place, and its maker's call knows of it.
@@ -107,11 +102,6 @@ impl Domain {
             }
         }
         Ok(())
-    }
-
-    fn continue_call(&mut self, tid: Tid) -> Result<()> {
-        self.resume(tid, Resume::Syscall)?;
-        self.wait_for_report(tid)
     }
 
     /// The child of a fork waits, stopped, until the event of its making is written.

@@ -10,7 +10,10 @@
 //! never sees that, because the handler's frame comes right after. If the signal has none, the kernel makes
 //! the call again by itself, and nothing was to be seen.
 
-use std::mem;
+use std::{
+    mem,
+    ops::ControlFlow::{Break, Continue},
+};
 
 use bis_agent::hooks::SAFEPOINT_END;
 use bis_syscalls::{
@@ -33,7 +36,7 @@ use crate::{
     process::Process,
     slow::PageHashes,
     space::{self, Room},
-    task::InCall,
+    task::{InCall, IntoCall, Onward},
 };
 
 /// What comes first at the entry of a call.
@@ -92,20 +95,16 @@ impl Return {
 
 impl Domain {
     /// The task stands at the entry of a system call.
-    pub fn call_entry(&mut self, tid: Tid) -> Result<()> {
+    pub fn call_entry(&mut self, tid: Tid) -> Result<Onward> {
         let entry = self.stopped(tid)?.regs_at_call()?;
         if entry.rip == SAFEPOINT_END && self.hooks.is_some() {
-            return self.safepoint(tid, &entry);
+            return self.safepoint(tid, &entry).map(|()| Onward::Stays);
         }
         self.task(tid)?.in_front = Some(entry);
-        self.call_at(tid, entry)?;
-        if let Some(task) = self.tasks.get_mut(&tid) {
-            task.in_front = None;
-        }
-        Ok(())
+        self.call_at(tid, entry)
     }
 
-    fn call_at(&mut self, tid: Tid, entry: Registers) -> Result<()> {
+    fn call_at(&mut self, tid: Tid, entry: Registers) -> Result<Onward> {
         self.drain(tid)?;
         let tried = self.take_tried();
         self.task(tid)?.expect_signal = None;
@@ -117,23 +116,28 @@ impl Domain {
         let call = narrow.as_ref().map_or(own, as_wide);
         let vsyscall = is_vsyscall(&entry);
         if self.do_first(tid, &call, &entry, narrow.is_some())? {
-            return Ok(());
+            return Ok(Onward::Stays);
         }
         let sums = if self.may_be_begun(&own) { Vec::new() } else { self.sums(tid)? };
         let state = if narrow.is_some() { not_made_yet(&entry, sums) } else { InCall::new(&entry, sums) };
         if vsyscall {
-            return self.vsyscall(tid, state);
+            return self.vsyscall(tid, state).map(|()| Onward::Stays);
         }
         // While the task stands in front of its own call: its tracer may be asked about that.
-        let Some(state) = self.judge(tid, state)? else { return Ok(()) };
+        let state = match self.judge(tid, state)? {
+            Continue(state) => state,
+            Break(onward) => return Ok(onward),
+        };
         let (call, state) = match narrow {
             None => (call, state),
             Some(translated) => match self.enter_narrow(tid, &entry, translated, state.sums)? {
                 Some(entered) => entered,
-                None => return Ok(()),
+                None => return Ok(Onward::Stays),
             },
         };
-        let Some((call, row, state)) = self.look_up(tid, &call, state)? else { return Ok(()) };
+        let Some((call, row, state)) = self.look_up(tid, &call, state)? else {
+            return Ok(Onward::Stays);
+        };
         let task = self.task(tid)?;
         task.call = Some(state);
         task.in_front = None;
@@ -162,28 +166,25 @@ impl Domain {
     }
 
     /// The task makes its call, or what is done in its place. `tried`: a hook has tried it already.
-    fn begin_call(&mut self, tid: Tid, call: &Call, row: &'static Row, tried: bool) -> Result<()> {
+    fn begin_call(&mut self, tid: Tid, call: &Call, row: &'static Row, tried: bool) -> Result<Onward> {
         let blocks = self.blocks(tid, call)?;
         match self.enter_special(tid, call)? {
             Entry::Make => self.go_into(tid, call, row, blocks, tried),
-            Entry::Undone => Ok(()),
-            Entry::MakeAtOnce => {
-                self.resume(tid, Resume::Syscall)?;
-                self.wait_for_report(tid)
-            }
+            Entry::Undone => Ok(Onward::Stays),
+            Entry::MakeAtOnce => Ok(Onward::GoesAlone(Resume::Syscall)),
             Entry::Done(result) => self.answer_in_place(tid, result),
         }
     }
 
     /// The call that the task is in is not made, and has this result.
-    fn answer_in_place(&mut self, tid: Tid, result: i64) -> Result<()> {
+    fn answer_in_place(&mut self, tid: Tid, result: i64) -> Result<Onward> {
         let state = self.task(tid)?.call.take();
         let state = state.ok_or_else(|| RecordError::Bug { tid, what: "no call".into() })?;
-        self.not_made(tid, state, result)
+        self.not_made(tid, state, result).map(|()| Onward::Stays)
     }
 
     /// The kernel makes a call again that was interrupted, perhaps as restart_syscall.
-    fn call_again(&mut self, tid: Tid) -> Result<()> {
+    fn call_again(&mut self, tid: Tid) -> Result<Onward> {
         let call = self.call(tid)?;
         let echo = call.echo_again;
         call.set_back = None;
@@ -197,7 +198,7 @@ impl Domain {
         if let Some(stream) = echo {
             self.lock_echo(tid, stream)?;
         }
-        self.make(tid, blocks && !self.is_alone())
+        self.into_call(tid, blocks && !self.is_alone())
     }
 
     /// At the entry of a call: delivers a signal that was kept back, if it comes first. True: the call is
@@ -285,13 +286,14 @@ impl Domain {
         self.enter(tid, handler, call)
     }
 
-    /// Lets the kernel make a call, with its memory where it may change: the last step at its entry.
-    fn go_into(&mut self, tid: Tid, call: &Call, row: &Row, blocks: bool, tried: bool) -> Result<()> {
+    /// A call is about to be made by the kernel, with its memory where it may change: the last step at its
+    /// entry.
+    fn go_into(&mut self, tid: Tid, call: &Call, row: &Row, blocks: bool, tried: bool) -> Result<Onward> {
         // It would keep mappings apart that the kernel is to take for one.
         self.writes = None;
         let blocks = blocks && !self.is_alone();
         if blocks && !self.relocate(tid)? {
-            return Ok(());
+            return Ok(Onward::Stays);
         }
         if !blocks {
             self.keep_rest(tid)?;
@@ -304,13 +306,12 @@ impl Domain {
             // Others need not wait until the kernel has put it to sleep.
             self.release_tokens()?;
         }
-        self.make(tid, blocks)?;
         if gives_way(row) {
             self.turns.give_way(tid);
             // Nor does it keep other domains waiting.
             self.gives_up = true;
         }
-        Ok(())
+        self.into_call(tid, blocks)
     }
 
     /// What the call writes when it is interrupted is kept as it is now: each look at the task interrupts it,
@@ -325,22 +326,13 @@ impl Domain {
         Ok(())
     }
 
-    /// Lets the kernel make the call that the task is in. Waits for its exit here, unless it may take a while
-    /// and others could run meanwhile.
-    fn make(&mut self, tid: Tid, in_background: bool) -> Result<()> {
-        self.resume(tid, Resume::Syscall)?;
-        // A fork copies memory somewhere in the call: nobody may change that before the child's place is
-        // known, even if the call was interrupted, others had their turn, and it is made again.
-        let handler = self.call(tid).ok().and_then(|call| call.handler);
-        let copies = handler.is_some_and(|handler| steps(handler).copies_memory);
-        if in_background || !copies && self.tasks.len() > 1 && self.call(tid).is_ok_and(|call| call.entered) {
-            return Ok(());
-        }
-        if self.is_alone() {
-            // Nobody else to look after: sleep in the scheduler, which counts us as idle.
-            return Ok(());
-        }
-        self.wait_for_report(tid)
+    /// How the task goes into the call that it is in.
+    fn into_call(&mut self, tid: Tid, in_background: bool) -> Result<Onward> {
+        let call = self.call(tid)?;
+        let (handler, is_entered) = (call.handler, call.entered);
+        let copies_memory = handler.is_some_and(|handler| steps(handler).copies_memory);
+        let (has_others, is_alone) = (self.tasks.len() > 1, self.is_alone());
+        Ok(IntoCall { in_background, copies_memory, is_entered, has_others, is_alone }.onward())
     }
 
     /// Moves the call's pieces of memory to scratch. False: a block has to be mapped first, for which the

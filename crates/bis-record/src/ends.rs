@@ -118,7 +118,8 @@ impl Domain {
                     self.let_go(child);
                     Ok(())
                 }
-                other => other,
+                // It ends, and goes nowhere.
+                other => other.map(|_| ()),
             },
             None => self.recorder().announce_child(tid),
         }

@@ -1,5 +1,5 @@
-//! What is done about a report: one place says which part of the house it is for, and what becomes of a task
-//! that was killed under our hands meanwhile.
+//! What is done about a report: one place says which part of the house it is for, carries out the answer how
+//! the task goes on, and says what becomes of one that was killed under our hands meanwhile.
 
 use bis_trace::types::{Signal, Tid};
 use bis_tracee::{Resume, Status, TraceeError, ours};
@@ -8,7 +8,7 @@ use crate::{
     domain::Domain,
     error::{RecordError, Result},
     seed::Seed,
-    task::Handle,
+    task::{Handle, Onward},
 };
 
 impl Domain {
@@ -21,21 +21,30 @@ impl Domain {
             Ok(()) if told => domain.hold_if_told(tid, status),
             other => other.map(|()| false),
         };
-        let result = match (holds(self), status) {
+        let stays = |()| Onward::Stays;
+        let onward = match (holds(self), status) {
             (Err(error), _) => Err(error),
-            (Ok(true), _) => Ok(()),
-            (Ok(false), Status::Seccomp) if self.skip_call(tid) => Ok(()),
+            (Ok(true), _) => Ok(Onward::Stays),
+            (Ok(false), Status::Seccomp) if self.skip_call(tid) => Ok(Onward::Stays),
             (Ok(false), Status::Seccomp) => self.call_entry(tid),
-            (Ok(false), Status::Syscall) => self.call_exit(tid),
+            (Ok(false), Status::Syscall) => self.call_exit(tid).map(stays),
             (Ok(false), Status::Signal(Signal::TRAP)) => self.trap(tid),
             (Ok(false), Status::Signal(signal)) => self.signal_stop(tid, signal),
             (Ok(false), Status::NewTask(child)) => self.new_task(tid, child, false),
-            (Ok(false), Status::Exit(wait_status)) => self.exit(tid, wait_status),
-            (Ok(false), Status::Exited(_) | Status::Killed(_)) => self.lost(tid, status),
-            (Ok(false), Status::GroupStop(signal)) => self.group_stop(tid, signal),
-            (Ok(false), Status::Trap) => self.looked_after(tid),
+            (Ok(false), Status::Exit(wait_status)) => self.exit(tid, wait_status).map(stays),
+            (Ok(false), Status::Exited(_) | Status::Killed(_)) => self.lost(tid, status).map(stays),
+            (Ok(false), Status::GroupStop(signal)) => self.group_stop(tid, signal).map(stays),
+            (Ok(false), Status::Trap) => self.looked_after(tid).map(stays),
             (Ok(false), Status::Exec(_)) => return self.exec(tid),
         };
+        let result = onward.and_then(|onward| self.go_onward(tid, onward));
+        if result.is_ok()
+            && status == Status::Seccomp
+            && let Some(task) = self.tasks.get_mut(&tid)
+        {
+            // It stands in front of that call no longer, or is in it.
+            task.in_front = None;
+        }
         let result = result.and_then(|()| if told { self.hold_if_due(tid).map(drop) } else { Ok(()) });
         // It was killed under our hands; the wait will say so.
         let dead = match &result {
@@ -88,7 +97,8 @@ impl Domain {
 
     /// The task holds for its tracer no longer.
     pub fn let_released_go(&mut self, tid: Tid) -> Result<()> {
-        match self.go_from_hold(tid) {
+        let onward = self.go_from_hold(tid);
+        match onward.and_then(|onward| self.go_onward(tid, onward)) {
             Err(RecordError::Tracee(TraceeError::Died(dead))) if dead == tid => self.await_end(tid),
             Err(error) if error.is_death_of(tid) => self.await_end(tid),
             other => other,
@@ -111,14 +121,14 @@ impl Domain {
     }
 
     /// The task has stopped for the signal of a trap.
-    pub fn trap(&mut self, tid: Tid) -> Result<()> {
+    pub fn trap(&mut self, tid: Tid) -> Result<Onward> {
         if self.trap_for_guide(tid)?
             || self.count_trap(tid)?
             || self.catch(tid)?
             || self.tell_step(tid)?
             || self.tell_touch(tid)?
         {
-            Ok(())
+            Ok(Onward::Stays)
         } else {
             self.signal_stop(tid, Signal::TRAP)
         }

@@ -47,7 +47,9 @@ use bis_tracee::{
     siginfo::{Disposition, SigInfo},
 };
 
-use crate::{crew::Crew, domain::Domain, error::Result, events::Recorder, process::Process, traced::Told};
+use crate::{
+    crew::Crew, domain::Domain, error::Result, events::Recorder, process::Process, task::Onward, traced::Told,
+};
 use answers::{Answer, Arrival};
 
 /// Has a task not moved between these? The kernel's note of the call that it was in does not matter.
@@ -57,11 +59,11 @@ fn is_same_place(before: &Registers, now: &Registers) -> bool {
 
 impl Domain {
     /// The task is about to receive a signal.
-    pub fn signal_stop(&mut self, tid: Tid, signal: Signal) -> Result<()> {
+    pub fn signal_stop(&mut self, tid: Tid, signal: Signal) -> Result<Onward> {
         let info = SigInfo(self.stopped(tid)?.siginfo()?);
         let info = self.recorder().as_of_kernel(tid, info)?;
         if info.is_fault() && !self.take_queued(&info) {
-            return if self.fault_in_hook(tid)? { Ok(()) } else { self.fault(tid, &info) };
+            return if self.fault_in_hook(tid)? { Ok(Onward::Stays) } else { self.fault(tid, &info) };
         }
         if signal == Signal::CONT && !self.is_carrier(tid, &info) {
             let pid = self.task(tid)?.pid;
@@ -70,7 +72,7 @@ impl Domain {
         let is_of_first = self.hand_to_first(tid, &info)?;
         let is_done = if is_of_first { self.ignored_in_hook(tid)? } else { self.signal_in_hook(tid, &info)? };
         if is_done {
-            return Ok(());
+            return Ok(Onward::Stays);
         }
         let place = self.task(tid)?.expect_signal.take();
         let is_expected = match &place {
@@ -87,7 +89,7 @@ impl Domain {
             task.carries = None;
             task.standing.set_midway(task.call.is_none());
             task.standing.go_on();
-            return Ok(());
+            return Ok(Onward::Stays);
         }
         let (is_storm, others_go_on) = (self.is_storm(tid, &info)?, self.others_go_on());
         let is_outlived = self.is_outlived(tid);
@@ -98,7 +100,7 @@ impl Domain {
         }
         let info = if self.session.traced.is_used() {
             match self.tell_signal(tid, &info, place)? {
-                Told::Holds => return Ok(()),
+                Told::Holds => return Ok(Onward::Stays),
                 Told::Decided(None) => {
                     return self.answer(tid, info, Answer::Ignore, place.filter(|_| is_expected));
                 }
@@ -116,33 +118,39 @@ impl Domain {
     }
 
     /// Does what is to be done about a signal. `place`: it was expected where the task has these registers.
-    fn answer(&mut self, tid: Tid, info: SigInfo, answer: Answer, place: Option<Registers>) -> Result<()> {
+    fn answer(
+        &mut self,
+        tid: Tid,
+        info: SigInfo,
+        answer: Answer,
+        place: Option<Registers>,
+    ) -> Result<Onward> {
         match answer {
+            Answer::Stop => return self.suffer(tid, info.signal()),
+            Answer::End => return self.fatal(tid, &info, SignalPoint::Anywhere),
             Answer::EndCall => {
                 // The call's event is what the task shows now, or has shown.
                 if let Some(regs) = self.call(tid)?.set_back.take() {
                     self.stopped(tid)?.set_regs(&regs)?;
                 }
                 self.finish_call(tid)?;
-                self.deliver(tid, &info, SignalPoint::AfterEvent)
+                self.deliver(tid, &info, SignalPoint::AfterEvent)?;
             }
-            Answer::Deliver => self.deliver(tid, &info, SignalPoint::AfterEvent),
+            Answer::Deliver => self.deliver(tid, &info, SignalPoint::AfterEvent)?,
             Answer::Keep => {
                 self.wait_for_place(tid, info)?;
                 if self.task(tid)?.standing.is_ready() {
                     self.hush(tid)?;
                 }
-                Ok(())
             }
             Answer::Ignore => {
                 // It is not given to the task: before that goes on, another could set a handler.
                 self.task(tid)?.standing.go_on();
-                place.map_or(Ok(()), |place| self.expect_signal(tid, &place))
+                place.map_or(Ok(()), |place| self.expect_signal(tid, &place))?;
             }
-            Answer::Later => self.wait_for_place(tid, info),
-            Answer::Stop => self.suffer(tid, info.signal()),
-            Answer::End => self.fatal(tid, &info, SignalPoint::Anywhere),
+            Answer::Later => self.wait_for_place(tid, info)?,
         }
+        Ok(Onward::Stays)
     }
 
     /// Keeps a signal for which there is no place here. Perhaps one has waited long enough: the task stands
@@ -156,7 +164,7 @@ impl Domain {
     }
 
     /// The task's own instruction raised a signal.
-    fn fault(&mut self, tid: Tid, info: &SigInfo) -> Result<()> {
+    fn fault(&mut self, tid: Tid, info: &SigInfo) -> Result<Onward> {
         let signal = info.signal();
         let before = self.stopped(tid)?.regs()?;
         // A general protection fault: the kernel says neither code nor address.
@@ -185,23 +193,23 @@ impl Domain {
             if !self.session.traced.is_stepped(tid) {
                 self.deliver_stashed(tid, &after, SignalPoint::AfterEvent)?;
             }
-            return Ok(());
+            return Ok(Onward::Stays);
         }
         if signal == Signal::SEGV && self.recorder().unguard(tid, info, &before)? {
-            return self.recorder().give_back_segv(tid);
+            self.recorder().give_back_segv(tid)?;
+            return Ok(Onward::Stays);
         }
-        if self.step_out_of_trampoline(tid, info, &before)? {
-            return Ok(());
-        }
-        if self.tell_fault(tid, info, &before)? {
-            return Ok(());
+        if self.step_out_of_trampoline(tid, info, &before)? || self.tell_fault(tid, info, &before)? {
+            return Ok(Onward::Stays);
         }
         if self.recorder().kernels_disposition(tid, signal) == Disposition::Handler {
-            return self.deliver(tid, info, SignalPoint::Fault);
+            self.deliver(tid, info, SignalPoint::Fault)?;
+            return Ok(Onward::Stays);
         }
         let pid = self.task(tid)?.pid;
         if self.session.is_init_inside(pid) {
-            return self.fatal_for_init(tid, info, SignalPoint::Fault);
+            self.fatal_for_init(tid, info, SignalPoint::Fault)?;
+            return Ok(Onward::Stays);
         }
         self.fatal(tid, info, SignalPoint::Fault)
     }

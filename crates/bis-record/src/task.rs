@@ -5,6 +5,7 @@ mod core;
 mod counter;
 mod gone;
 mod last_writes;
+mod onward;
 mod standing;
 mod stepped;
 mod undone;
@@ -12,6 +13,7 @@ mod waiting;
 
 pub use counter::Counter;
 
+pub use onward::{IntoCall, Onward};
 pub use standing::Standing;
 pub use stepped::Stepped;
 pub use undone::Undone;

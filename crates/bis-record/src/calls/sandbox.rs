@@ -17,7 +17,10 @@
 
 pub mod held;
 
-use std::sync::OnceLock;
+use std::{
+    ops::ControlFlow::{self, Break, Continue},
+    sync::OnceLock,
+};
 
 use bis_agent::{AGENT_BASE, AGENT_LEN, TEXT};
 use bis_syscalls::{
@@ -45,7 +48,7 @@ use crate::{
     error::Result,
     events::Recorder,
     process::Process,
-    task::InCall,
+    task::{InCall, Onward},
     traced::Asked,
 };
 
@@ -111,10 +114,10 @@ impl Domain {
     // --- what becomes of its calls
 
     /// At the entry of a call that is new: asks the task's filters. Gives the call back if it is to be made;
-    /// else all is done.
-    pub fn judge(&mut self, tid: Tid, state: InCall) -> Result<Option<InCall>> {
+    /// else how the task goes on.
+    pub fn judge(&mut self, tid: Tid, state: InCall) -> Result<ControlFlow<Onward, InCall>> {
         if !self.task(tid)?.traits.wishes.held.sandbox.is_there() || self.is_of_vdso(tid, &state)? {
-            return Ok(Some(state));
+            return Ok(Continue(state));
         }
         let (table, (_, entry)) = (state.table(), state.told());
         let ip = self.space.original_rip(entry.ip());
@@ -129,32 +132,33 @@ impl Domain {
             tracing::debug!(domain = %self.id, %tid, nr, ?verdict, "a filter of the program's own");
         }
         match verdict {
-            Verdict::Allow => return Ok(Some(state)),
+            Verdict::Allow => return Ok(Continue(state)),
             Verdict::Errno(errno) => self.not_made(tid, state, -i64::from(errno))?,
             Verdict::Trace(data) => match self.tell_filtered(tid, data)? {
                 Asked::Holds => {}
-                Asked::Answered => return Ok(Some(state)),
+                Asked::Answered => return Ok(Continue(state)),
                 Asked::Nobody => self.not_made(tid, state, -i64::from(libc::ENOSYS))?,
             },
-            Verdict::Trap(data) => self.trap_call(tid, state, ip, data)?,
-            Verdict::KillThread => self.end_by_filter(tid, state, false)?,
-            Verdict::KillProcess => self.end_by_filter(tid, state, true)?,
+            Verdict::Trap(data) => return self.trap_call(tid, state, ip, data).map(Break),
+            Verdict::KillThread => return self.end_by_filter(tid, state, false).map(Break),
+            Verdict::KillProcess => return self.end_by_filter(tid, state, true).map(Break),
             Verdict::Sigkill => {
                 let pid = self.task(tid)?.pid;
                 let is_last = self.tasks.values().filter(|task| task.pid == pid).count() == 1;
                 if !is_last {
-                    return self.end_by_filter(tid, state, false).map(|()| None);
+                    return self.end_by_filter(tid, state, false).map(Break);
                 }
                 self.recorder().stand_in(tid, state)?;
+                // It does not go on from here: there is nothing to wait for but its end.
                 sys::kill(tid, Signal::KILL)?;
                 self.wait_for_report(tid)?;
             }
         }
-        Ok(None)
+        Ok(Break(Onward::Stays))
     }
 
     /// SIGSYS in place of the call.
-    fn trap_call(&mut self, tid: Tid, state: InCall, ip: Addr, data: i32) -> Result<()> {
+    fn trap_call(&mut self, tid: Tid, state: InCall, ip: Addr, data: i32) -> Result<Onward> {
         let is_blocked = self.stopped(tid)?.sigmask()? >> (SIGSYS.0 - 1) & 1 != 0;
         if is_blocked || disposition(tid, SIGSYS) != Disposition::Handler {
             // It cannot be kept from coming.
@@ -165,11 +169,11 @@ impl Domain {
         self.not_made(tid, state, nr.cast_signed())?;
         let regs = Registers { rax: nr, orig_rax: u64::MAX, ..entry };
         self.task(tid)?.stash.put_first(siginfo((table, nr), ip, data));
-        self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent).map(drop)
+        self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent).map(|_| Onward::Stays)
     }
 
     /// Ends the task, or its process, as the kernel does it: by a filter.
-    fn end_by_filter(&mut self, tid: Tid, state: InCall, process: bool) -> Result<()> {
+    fn end_by_filter(&mut self, tid: Tid, state: InCall, process: bool) -> Result<Onward> {
         /// In the agent's page, behind its text: `struct sock_fprog`, and the one instruction.
         const AT: u64 = AGENT_BASE + AGENT_LEN - 32;
         const _: () = assert!(AGENT_BASE + TEXT.len() as u64 <= AT);
@@ -186,8 +190,7 @@ impl Domain {
             Ok(remote.finish()?)
         })?;
         self.stopped(tid)?.set_regs(&before)?;
-        self.resume(tid, Resume::Cont)?;
-        self.wait_for_report(tid)
+        Ok(Onward::GoesAlone(Resume::Cont))
     }
 }
 

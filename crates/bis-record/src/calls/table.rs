@@ -1,18 +1,19 @@
 //! What the recorder does at the two ends of the calls that their rows (`bis_syscalls`) leave to it: a row
 //! for each here, too, whose columns are what is special about the call.
 //!
-//! Other files ask which call it is where the answer is nothing that is done at one of the two ends:
-//! - where a call's arguments lie, for calls that do one thing with different arguments (`calls/`: `args.rs`,
-//!   `fork.rs`, `limits.rs`, `objects.rs`, `rest.rs`, `desktop.rs`, `narrow.rs`; `traced/wanted.rs`);
-//! - whether the kernel has the task in a wait for children, in an exec or in an exit, while it is between
-//!   the ends of its call (`call.rs`, `schedule.rs`, `task/waiting.rs`, `calls/sandbox.rs`);
-//! - how long a call waits, and which signals it waits for, sets or sends (`call.rs`, `calls/finish.rs`,
-//!   `signals/waiting.rs`);
-//! - what becomes of a child, for its maker's tracer (`traced/due.rs`);
-//! - what plain calls, which have no row here, do to what the hooks know of descriptors
-//!   (`hooks/classes.rs`), and which calls chaos may change (`chaos.rs`);
-//! - which call comes another way than through a `syscall` of the program's (`calls/vsyscall.rs`), or names a
-//!   thread that has ended since a checkpoint (`checkpoints/ended.rs`).
+//! What is so of a call wherever it is made is a column of its row in `bis_syscalls`, for plain calls, too:
+//! where its arguments lie (`arguments.rs`: what it moves, opens, makes or limits, and whom it sends a signal),
+//! whether it is certain to wait, whether it sets a timer. Other files ask for these columns, and know which
+//! call it is only where that is no property of a row:
+//! - whom a wait is for, which `wait4` and `waitid` say in two ways (`traced/wanted.rs`);
+//! - whether the kernel has the task in an exec, or in an end, while it is between the two ends of its call
+//!   (`task.rs` `InCall::is_exec`, `checkpoints/ended.rs`, `calls/sandbox.rs`);
+//! - a futex's word, which is written down before the call returns (`events.rs`);
+//! - `close_range`, after which the hooks know no descriptor (`hooks/classes.rs`);
+//! - `rseq`, which is refused, but not to a program that had it before it was found (`call.rs`);
+//! - one request of `ioctl` (`calls/shown/reading.rs`), and `set_thread_area`, which only the 32-bit table has
+//!   (`calls/narrow.rs`);
+//! - the three calls that come another way than through a `syscall` of the program's (`calls/vsyscall.rs`).
 
 use bis_syscalls::{Call, Handler};
 use bis_trace::types::{Addr, Registers, Tid};

@@ -9,10 +9,10 @@ use bis_tracee::{
     siginfo::{SigInfo, is_stop},
 };
 
-use crate::{domain::Domain, error::Result};
+use crate::{domain::Domain, error::Result, task::Onward};
 
 impl Domain {
-    pub fn fatal(&mut self, tid: Tid, info: &SigInfo, point: SignalPoint) -> Result<()> {
+    pub fn fatal(&mut self, tid: Tid, info: &SigInfo, point: SignalPoint) -> Result<Onward> {
         let before = self.stopped(tid)?.regs()?;
         let event =
             SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler: None };
@@ -35,13 +35,12 @@ impl Domain {
 
     /// The signal stops or ends the task's process. At once: before the task's next turn, another could set a
     /// handler.
-    pub fn suffer(&mut self, tid: Tid, signal: Signal) -> Result<()> {
+    pub fn suffer(&mut self, tid: Tid, signal: Signal) -> Result<Onward> {
         self.task(tid)?.inject = Some(signal);
         if is_stop(signal) {
             // Others may learn that it has stopped, and end, before it reports that.
             self.session.about_to_stop(tid);
         }
-        self.resume(tid, Resume::Cont)?;
-        self.wait_for_report(tid)
+        Ok(Onward::GoesAlone(Resume::Cont))
     }
 }

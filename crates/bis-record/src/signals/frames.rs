@@ -1,6 +1,7 @@
 //! Calls of handlers. A handler's frame is written by letting the kernel deliver the signal under a single
 //! step: the task stops again before the handler's first instruction, and the frame lies at the stack
-//! pointer.
+//! pointer. Here the task is resumed and waited for where it stands: the stops on the way to the handler are
+//! steps of one delivery, whose event is written between them, and nobody else has anything to say to them.
 
 use bis_trace::{
     event::{EventKind, MemWrite, Outcome, RangeSum, SignalEvent, SignalPoint},
@@ -129,7 +130,8 @@ impl Domain {
         } else if self.session.is_init_inside(pid) {
             self.fatal_for_init(tid, &instead, SignalPoint::AfterEvent)
         } else {
-            self.fatal(tid, &instead, SignalPoint::AfterEvent)
+            let onward = self.fatal(tid, &instead, SignalPoint::AfterEvent)?;
+            self.go_onward(tid, onward)
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     domain::Domain,
     error::{RecordError, Result},
     events::Recorder,
-    task::{Handle, InCall, Task, process_of},
+    task::{Handle, InCall, Onward, Task, process_of},
 };
 
 /// With chaos: more than the kernel takes to let a task go on and stop it again.
@@ -57,6 +57,18 @@ impl Domain {
                 Ok(())
             }
             other => Err(RecordError::Bug { tid, what: format!("cannot resume a task that is {other:?}") }),
+        }
+    }
+
+    /// Carries out how a task goes on.
+    pub fn go_onward(&mut self, tid: Tid, onward: Onward) -> Result<()> {
+        match onward {
+            Onward::Stays => Ok(()),
+            Onward::Goes(how) => self.resume(tid, how),
+            Onward::GoesAlone(how) => {
+                self.resume(tid, how)?;
+                self.wait_for_report(tid)
+            }
         }
     }
 

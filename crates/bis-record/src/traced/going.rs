@@ -18,11 +18,12 @@ use super::{
     hold::EVENT_STOP,
 };
 use crate::{
+    births::Maker,
     crew::Crew,
     domain::Domain,
     error::Result,
     process::Process,
-    task::{InCall, Task},
+    task::{InCall, Onward, Task},
 };
 
 /// The instructions of calls, of either table.
@@ -30,14 +31,14 @@ const CALLS: [[u8; 2]; 2] = [[0x0f, 0x05], [0xcd, 0x80]];
 
 impl Domain {
     /// The task goes on from where it holds.
-    pub fn go_from_hold(&mut self, tid: Tid) -> Result<()> {
+    pub fn go_from_hold(&mut self, tid: Tid) -> Result<Onward> {
         let released = self.session.traced.take_released(tid);
         if self.session.traced.with(tid, |it| it.is_asked) == Some(true) {
             // It was to stop again before this was heard.
             self.session.watch.call(self.id);
         }
-        let Some((stop, signal, mode)) = released else { return Ok(()) };
-        let Some(held) = self.task(tid)?.held.take() else { return Ok(()) };
+        let Some((stop, signal, mode)) = released else { return Ok(Onward::Stays) };
+        let Some(held) = self.task(tid)?.held.take() else { return Ok(Onward::Stays) };
         self.make_changes(tid, held, &stop)?;
         match held {
             Held::Report(Status::GroupStop(_))
@@ -65,29 +66,32 @@ impl Domain {
                 self.hold_if_due(tid)?;
             }
             Held::Fault(info) => {
-                self.go_from_fault(tid, &info, signal)?;
+                let onward = self.go_from_fault(tid, &info, signal)?;
+                if onward != Onward::Stays {
+                    return Ok(onward);
+                }
                 self.hold_if_due(tid)?;
             }
-            Held::Vfork => self.resume(tid, Resume::Syscall)?,
+            // As where nobody had wanted to hear of the child.
+            Held::Vfork => return Ok(Maker::Sleeps.onward()),
         }
-        Ok(())
+        Ok(Onward::Stays)
     }
 
-    fn go_from_fault(&mut self, tid: Tid, info: &SigInfo, signal: Option<Signal>) -> Result<()> {
-        let Some(signal) = signal else {
+    fn go_from_fault(&mut self, tid: Tid, info: &SigInfo, signal: Option<Signal>) -> Result<Onward> {
+        let disposition = signal.map(|signal| self.recorder().kernels_disposition(tid, signal));
+        let Some((signal, disposition)) = signal.zip(disposition) else {
             self.task(tid)?.standing.go_on();
-            return Ok(());
+            return Ok(Onward::Stays);
         };
         let info = info.of_signal(signal);
-        match self.recorder().kernels_disposition(tid, signal) {
-            Disposition::Handler => self.deliver(tid, &info, SignalPoint::AfterEvent),
-            Disposition::Fatal => self.fatal(tid, &info, SignalPoint::AfterEvent),
-            Disposition::Ignore => {
-                self.task(tid)?.standing.go_on();
-                Ok(())
-            }
-            Disposition::Stop => self.suffer(tid, signal),
+        match disposition {
+            Disposition::Handler => self.deliver(tid, &info, SignalPoint::AfterEvent)?,
+            Disposition::Fatal => return self.fatal(tid, &info, SignalPoint::AfterEvent),
+            Disposition::Ignore => self.task(tid)?.standing.go_on(),
+            Disposition::Stop => return self.suffer(tid, signal),
         }
+        Ok(Onward::Stays)
     }
 }
 
