@@ -198,7 +198,7 @@ impl Domain {
         if let Some(stream) = echo {
             self.lock_echo(tid, stream)?;
         }
-        self.into_call(tid, blocks && !self.is_alone())
+        self.way_into_call(tid, blocks && !self.is_alone())
     }
 
     /// At the entry of a call: delivers a signal that was kept back, if it comes first. True: the call is
@@ -311,7 +311,7 @@ impl Domain {
             // Nor does it keep other domains waiting.
             self.gives_up = true;
         }
-        self.into_call(tid, blocks)
+        self.way_into_call(tid, blocks)
     }
 
     /// What the call writes when it is interrupted is kept as it is now: each look at the task interrupts it,
@@ -327,7 +327,7 @@ impl Domain {
     }
 
     /// How the task goes into the call that it is in.
-    fn into_call(&mut self, tid: Tid, in_background: bool) -> Result<Onward> {
+    fn way_into_call(&mut self, tid: Tid, in_background: bool) -> Result<Onward> {
         let call = self.call(tid)?;
         let (handler, is_entered) = (call.handler, call.entered);
         let copies_memory = handler.is_some_and(|handler| steps(handler).copies_memory);

@@ -173,9 +173,8 @@ impl Process {
             return;
         }
         let cache = self.session.texts.cache();
-        let found = self.space.patches().text_at(start).is_some_and(|text| {
-            text.file.may_ask_cpuid(text.offset, text.end - text.start, text.own(text.start), cache)
-        });
+        let text = self.space.patches().text_at(start);
+        let found = text.is_some_and(|text| text.file.may_ask_cpuid(text.part(text.offset), cache));
         if found {
             tracing::info!(domain = %self.id, %start, "cpuid may be asked unseen: it stays on the first core");
             self.space.set_own_cpuid();

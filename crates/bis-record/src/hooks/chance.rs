@@ -82,8 +82,7 @@ impl Process {
         batch: &mut Batch,
         outcome: &mut Outcome,
     ) -> Result<()> {
-        let (len, first) = (range.end - range.start, range.own(range.start));
-        for found in range.file.chances(offset, len, first, self.session.texts.cache()) {
+        for found in range.file.chances(range.part(offset), self.session.texts.cache()) {
             let (site, kind) = match &found {
                 Learned::Run(run) => (run.site(), run.kind()),
                 Learned::Clock { site, kind } => (*site, *kind),

@@ -54,9 +54,7 @@ impl Process {
         if self.hooks.is_none() || self.space.clock().forbidden {
             return Ok(());
         }
-        let len = range.end - range.start;
-        let first = range.own(range.start);
-        let Some(found) = range.file.clocks(offset, len, first, self.session.texts.cache()) else {
+        let Some(found) = range.file.clocks(range.part(offset), self.session.texts.cache()) else {
             self.close_clock("a file's end in memory is not known");
             return Ok(());
         };

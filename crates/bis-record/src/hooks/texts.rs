@@ -125,6 +125,22 @@ impl Places {
     }
 }
 
+/// A part of a file as a mapping shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct MappedPart {
+    /// Where it begins in the file, and how many bytes of it the mapping has.
+    pub offset: u64,
+    pub len: u64,
+    /// The file's own address of its first byte.
+    pub first: u64,
+}
+
+impl MappedPart {
+    fn range(&self) -> (u64, u64) {
+        (self.offset, self.len)
+    }
+}
+
 /// Places of one kind: how they are looked for.
 struct Look {
     /// Their offsets in a part of a file.
@@ -337,54 +353,47 @@ impl TextFile {
     }
 
     /// What is at each place of a mapping that has the bytes of an instruction which reads the time stamp
-    /// counter. It shows `len` bytes of the file from `offset`, of which `first` is the file's own address.
-    /// None where such bytes might go on behind the mapping.
-    pub fn clocks(
-        &self,
-        offset: u64,
-        len: u64,
-        first: u64,
-        cache: Option<&SiteCache>,
-    ) -> Option<Vec<Learned>> {
-        let shown = self.part((offset, len));
-        if shown.len() as u64 == len && (shown.ends_with(&[0x0f]) || shown.ends_with(&[0x0f, 0x01])) {
+    /// counter. None where such bytes might go on behind the mapping.
+    pub fn clocks(&self, part: MappedPart, cache: Option<&SiteCache>) -> Option<Vec<Learned>> {
+        let shown = self.part(part.range());
+        if shown.len() as u64 == part.len && (shown.ends_with(&[0x0f]) || shown.ends_with(&[0x0f, 0x01])) {
             return None;
         }
         let look =
             Look { places: |scan| &scan.clocks, known: Places::at, find: |text, site| text.clock_at(site) };
-        Some(self.look((offset, len), first, cache, &look))
+        Some(self.look(part, cache, &look))
     }
 
     /// What is at each place of a mapping (as for [`TextFile::clocks`]) that has the opcode of an instruction
     /// which asks the processor for a number, begins a transaction, or, where nothing makes it fault, asks
     /// the processor about itself.
-    pub fn chances(&self, offset: u64, len: u64, first: u64, cache: Option<&SiteCache>) -> Vec<Learned> {
+    pub fn chances(&self, part: MappedPart, cache: Option<&SiteCache>) -> Vec<Learned> {
         let look = Look {
             places: |scan| &scan.chances,
             known: Places::of_chance,
             find: |text, site| text.chance_at(site),
         };
-        self.look((offset, len), first, cache, &look)
+        self.look(part, cache, &look)
     }
 
     /// May a part of the file have a `cpuid` where it is not known what the bytes are?
-    pub fn may_ask_cpuid(&self, offset: u64, len: u64, first: u64, cache: Option<&SiteCache>) -> bool {
-        let bytes = self.part((offset, len));
+    pub fn may_ask_cpuid(&self, part: MappedPart, cache: Option<&SiteCache>) -> bool {
+        let bytes = self.part(part.range());
         let is_there = |site: u64| {
-            let at = usize::try_from(site.wrapping_sub(first)).unwrap_or(usize::MAX);
+            let at = usize::try_from(site.wrapping_sub(part.first)).unwrap_or(usize::MAX);
             bytes.get(at..).is_some_and(|rest| rest.starts_with(&CPUID))
         };
-        self.chances(offset, len, first, cache).iter().any(
+        self.chances(part, cache).iter().any(
             |found| matches!(found, Learned::Refused { site, reason: Reason::Undecoded } if is_there(*site)),
         )
     }
 
     /// What is at each of such places in a part of the file. What was not known yet is remembered.
-    fn look(&self, part: (u64, u64), first: u64, cache: Option<&SiteCache>, look: &Look) -> Vec<Learned> {
+    fn look(&self, part: MappedPart, cache: Option<&SiteCache>, look: &Look) -> Vec<Learned> {
         let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
         let mut news = Vec::new();
         let mut at = |offset: &u64| {
-            let site = first.wrapping_add(*offset);
+            let site = part.first.wrapping_add(*offset);
             if let Some(known) = (look.known)(&learned, site) {
                 return known.clone();
             }
@@ -393,7 +402,7 @@ impl TextFile {
             news.push(found.clone());
             found
         };
-        let found = self.with_scan(part, self.part(part), cache, |scan| {
+        let found = self.with_scan(part.range(), self.part(part.range()), cache, |scan| {
             (look.places)(scan).iter().map(&mut at).collect()
         });
         if let (Some(cache), Some(key)) = (cache, &self.key)

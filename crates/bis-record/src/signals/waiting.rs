@@ -6,7 +6,7 @@ use bis_syscalls::{Call, Receiver, row};
 use bis_trace::types::{Addr, Registers, Signal, Tid};
 use bis_tracee::siginfo::{Disposition, SigInfo, bit, disposition, has_open, may_take};
 
-use super::asked::Asked;
+use super::asked::{Asked, Moment};
 use crate::{crew::Crew, domain::Domain, error::Result, events::Recorder, task::Task};
 
 impl Domain {
@@ -29,7 +29,7 @@ impl Recorder<'_> {
     /// a timer that fires every 50 µs would leave the program no time if it were asked each time.
     pub fn kernels_disposition(&mut self, tid: Tid, signal: Signal) -> Disposition {
         let word = |at| self.hooks.as_ref().map_or(0, |hooks| hooks.area.get(at));
-        let moment = (self.journal.count(), word(state::POS));
+        let moment = Moment { events: self.journal.count(), logged: word(state::POS) };
         let computes =
             word(state::IN_HOOK) == 0 && self.tasks.get(&tid).is_some_and(|task| task.call.is_none());
         if let Some(asked) = self.asked.as_ref().filter(|_| computes)

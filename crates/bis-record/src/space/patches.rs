@@ -23,7 +23,7 @@ use super::{
     dense_texts::DenseTexts,
     patched_texts::{PatchSet, ShownText, lines},
 };
-use crate::hooks::texts::TextFile;
+use crate::hooks::texts::{MappedPart, TextFile};
 
 /// Bytes of an arena: at its start the address of the hooks, behind it some hundred trampolines.
 pub const ARENA_LEN: u64 = 0x1_0000;
@@ -237,6 +237,11 @@ impl TextRange {
     /// The file's own address of what is mapped here.
     pub fn own(&self, addr: Addr) -> u64 {
         addr.0.wrapping_sub(self.bias)
+    }
+
+    /// What it shows of its file, from this offset on.
+    pub fn part(&self, offset: u64) -> MappedPart {
+        MappedPart { offset, len: self.end - self.start, first: self.own(self.start) }
     }
 
     /// Where the process has what is at this address of the file.
