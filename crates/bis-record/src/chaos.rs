@@ -193,7 +193,8 @@ impl Chaos {
 
     /// An index of so many: the first half of the time, the next half of the rest, and so on.
     pub fn one_of_first(&self, count: usize) -> usize {
-        self.draw(|random| (0..count.saturating_sub(1)).find(|_| random.bool()).unwrap_or(0))
+        let last = count.saturating_sub(1);
+        self.draw(|random| (0..last).find(|_| random.bool()).unwrap_or(last))
     }
 
     /// How many of the instructions ahead are to be drawn from: near and far ones as often.

@@ -117,7 +117,8 @@ impl CloneArgs {
                 CloneArgs { flags, pidfd: parent_tid, child_tid, parent_tid, storage }
             }
             Some(MakesTask::ByStruct) => {
-                // struct clone_args: flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls.
+                // struct clone_args: flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size,
+                // tls.
                 const LEN: usize = 64;
                 let bytes = memory.read_upto(Addr(call.args[0]), LEN);
                 let word = |index: usize| {

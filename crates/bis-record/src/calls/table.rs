@@ -2,17 +2,17 @@
 //! for each here, too, whose columns are what is special about the call.
 //!
 //! What is so of a call wherever it is made is a column of its row in `bis_syscalls`, for plain calls, too:
-//! where its arguments lie (`arguments.rs`: what it moves, opens, makes or limits, and whom it sends a signal),
-//! whether it is certain to wait, whether it sets a timer. Other files ask for these columns, and know which
-//! call it is only where that is no property of a row:
+//! where its arguments lie (`arguments.rs`: what it moves, opens, makes or limits, and whom it sends a
+//! signal), whether it is certain to wait, whether it sets a timer. Other files ask for these columns, and
+//! know which call it is only where that is no property of a row:
 //! - whom a wait is for, which `wait4` and `waitid` say in two ways (`traced/wanted.rs`);
 //! - whether the kernel has the task in an exec, or in an end, while it is between the two ends of its call
 //!   (`task.rs` `InCall::is_exec`, `checkpoints/ended.rs`, `calls/sandbox.rs`);
 //! - a futex's word, which is written down before the call returns (`events.rs`);
 //! - `close_range`, after which the hooks know no descriptor (`hooks/classes.rs`);
 //! - `rseq`, which is refused, but not to a program that had it before it was found (`call.rs`);
-//! - one request of `ioctl` (`calls/shown/reading.rs`), and `set_thread_area`, which only the 32-bit table has
-//!   (`calls/narrow.rs`);
+//! - one request of `ioctl` (`calls/shown/reading.rs`), and `set_thread_area`, which only the 32-bit table
+//!   has (`calls/narrow.rs`);
 //! - the three calls that come another way than through a `syscall` of the program's (`calls/vsyscall.rs`).
 
 use bis_syscalls::{Call, Handler};

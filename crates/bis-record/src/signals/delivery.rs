@@ -1,6 +1,7 @@
 //! How a signal that was kept back comes to its task: only the kernel can bring a task to a signal stop, so
-//! another signal is sent that carries the task there. On its way it meets other stops, and what each means is
-//! decided as elsewhere (`answers.rs` `Meeting`); the task is resumed here, because it has not arrived yet.
+//! another signal is sent that carries the task there. On its way it meets other stops, and what each means
+//! is decided as elsewhere (`answers.rs` `Meeting`); the task is resumed here, because it has not arrived
+//! yet.
 
 use bis_trace::{
     event::SignalPoint,

@@ -8,6 +8,9 @@ pub(super) use crate::model::{
 };
 pub(super) use crate::plan::Dir;
 
+pub(super) use crate::arguments::{
+    LimitCall, MakesTask, MovedBytes, OpenFlags, Opens, Receiver, Sleep, SleepFn, Transfer, Vdso,
+};
 pub(super) use crate::errno::*;
 pub(super) use crate::hooks::{HookMakes, HookShape, HookWait, Rule, piece};
 pub(super) use crate::plan::{Builder, Stop, Verdict};
@@ -54,6 +57,17 @@ pub(super) const fn call(nr: u64, name: &'static str, args: &'static [Arg], bloc
         note: "",
         family: None,
         target: None,
+        transfer: None,
+        makes: None,
+        opens: None,
+        receiver: None,
+        limit: None,
+        sets_timer: false,
+        sleep: None,
+        fails_halfway: false,
+        ignores_lost_time: false,
+        vdso: None,
+        takes_signals: false,
         restarts: true,
         hooked: Hooked::ByKinds,
     }
@@ -67,36 +81,12 @@ pub(super) const fn refused(
     errno: i32,
     note: &'static str,
 ) -> Row {
-    let how = How::Refused(errno);
-    Row {
-        nr,
-        name,
-        args,
-        blocks: Never,
-        how,
-        note,
-        family: None,
-        target: None,
-        restarts: true,
-        hooked: Hooked::ByKinds,
-    }
+    Row { how: How::Refused(errno), note, ..call(nr, name, args, Never) }
 }
 
 /// A number that this kernel has no call for any more (or never had), so that it answers ENOSYS by itself.
 pub(super) const fn gone(nr: u64, name: &'static str) -> Row {
-    let note = "Linux 6.18 itself answers ENOSYS";
-    Row {
-        nr,
-        name,
-        args: &[],
-        blocks: Never,
-        how: How::Plain,
-        note,
-        family: None,
-        target: None,
-        restarts: true,
-        hooked: Hooked::ByKinds,
-    }
+    call(nr, name, &[], Never).note("Linux 6.18 itself answers ENOSYS")
 }
 
 impl Row {
@@ -107,6 +97,61 @@ impl Row {
 
     pub(super) const fn to(mut self, target: Target) -> Row {
         self.target = Some(target);
+        self
+    }
+
+    pub(super) const fn moves(mut self, transfer: Transfer) -> Row {
+        self.transfer = Some(transfer);
+        self
+    }
+
+    pub(super) const fn makes(mut self, makes: MakesTask) -> Row {
+        self.makes = Some(makes);
+        self
+    }
+
+    pub(super) const fn opens(mut self, opens: Opens) -> Row {
+        self.opens = Some(opens);
+        self
+    }
+
+    pub(super) const fn sends_to(mut self, receiver: Receiver) -> Row {
+        self.receiver = Some(receiver);
+        self
+    }
+
+    pub(super) const fn limits(mut self, limit: LimitCall) -> Row {
+        self.limit = Some(limit);
+        self
+    }
+
+    pub(super) const fn sets_timer(mut self) -> Row {
+        self.sets_timer = true;
+        self
+    }
+
+    pub(super) const fn takes_signals(mut self) -> Row {
+        self.takes_signals = true;
+        self
+    }
+
+    pub(super) const fn sleeps(mut self, sleep: SleepFn) -> Row {
+        self.sleep = Some(sleep);
+        self
+    }
+
+    pub(super) const fn fails_halfway(mut self) -> Row {
+        self.fails_halfway = true;
+        self
+    }
+
+    pub(super) const fn ignores_lost_time(mut self) -> Row {
+        self.ignores_lost_time = true;
+        self
+    }
+
+    pub(super) const fn in_vdso(mut self, vdso: Vdso) -> Row {
+        self.vdso = Some(vdso);
         self
     }
 
