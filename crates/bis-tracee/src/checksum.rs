@@ -4,7 +4,7 @@
 use bis_agent::OURS;
 use bis_trace::{
     event::RangeSum,
-    types::{Addr, PAGE_LEN, Tid, prot},
+    types::{Addr, PAGE, PAGE_LEN, Tid, prot},
 };
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
@@ -12,7 +12,7 @@ use crate::{
     error::{Result, TraceeError},
     maps::{self, Mapping},
     memory::Memory,
-    pagemap::PageMap,
+    pagemap::{Page, PageMap},
     xsave,
 };
 
@@ -78,19 +78,12 @@ fn sum(tid: Tid, mut sum: Sum<'_>, mappings: &[Mapping], addr: Addr, len: u64) -
         // Whether a page of a file, or of memory that others share, is present says nothing about its
         // content: the kernel maps such pages when it likes.
         let sparse = mapping.inode == 0;
-        for base in Addr::steps(start..end, PAGE_LEN * BATCH) {
-            let count = usize::try_from((end - base).div_ceil(PAGE_LEN as u64)).unwrap_or(BATCH).min(BATCH);
-            if !sparse {
-                sum.add(base, count);
-                continue;
-            }
-            let pages = pagemap.range(base, base + (count * PAGE_LEN) as u64).map_err(os)?;
-            let mut page = 0;
-            while page < count {
-                let run = pages[page..].iter().take_while(|page| page.is_there()).count();
-                sum.add(base + (page * PAGE_LEN) as u64, run);
-                page += run.max(1);
-            }
+        if sparse {
+            let end = start + (end - start).next_multiple_of(PAGE);
+            let there = |from, to| sum.add_all(from, to);
+            pagemap.each_run(start, end, Page::is_there, there).map_err(os)?;
+        } else {
+            sum.add_all(start, end);
         }
     }
     Ok(RangeSum { addr, len, sum: sum.value, is_stack: sum.is_stack })
@@ -104,6 +97,14 @@ struct Sum<'a> {
 }
 
 impl Sum<'_> {
+    /// Adds the pages that these addresses lie in.
+    fn add_all(&mut self, start: Addr, end: Addr) {
+        for base in Addr::steps(start..end, PAGE_LEN * BATCH) {
+            let count = usize::try_from((end - base).div_ceil(PAGE_LEN as u64)).unwrap_or(BATCH);
+            self.add(base, count.min(BATCH));
+        }
+    }
+
     /// Adds at most [`BATCH`] pages from `addr`.
     fn add(&mut self, addr: Addr, count: usize) {
         if count == 0 {

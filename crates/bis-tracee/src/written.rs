@@ -6,7 +6,8 @@
 //! - Userfaultfd with `UFFD_FEATURE_WP_ASYNC` (Linux 6.7) does it for the ranges that are registered with it,
 //!   and `PAGEMAP_SCAN` tells and begins anew in one go (Documentation/admin-guide/mm/pagemap.rst). The
 //!   account is a process's of its own memory: a descriptor for it is made by a call in the name of a task,
-//!   and taken over. As long as it is open, the kernel keeps mappings apart that would be one.
+//!   and taken over. As long as it is open, the kernel keeps mappings apart that would be one. Only pages
+//!   that are there are protected ([`NEW`]).
 //! - Soft-dirty bits are there in most distributions' kernels (`CONFIG_MEM_SOFT_DIRTY`), and in containers
 //!   that forbid userfaultfd (Documentation/admin-guide/mm/soft-dirty.rst). To begin anew, the kernel goes
 //!   through the whole address space.
@@ -14,34 +15,42 @@
 use std::{
     fs::File,
     io::{self, Write as _},
-    os::fd::AsRawFd as _,
-    ptr,
     sync::OnceLock,
 };
 
 use bis_trace::types::{Addr, Fd, PAGE, PAGE_LEN, Tid};
 use linux_raw_sys::{
     general::{
-        PAGE_IS_WRITTEN, PM_SCAN_CHECK_WPASYNC, PM_SCAN_WP_MATCHING, UFFD_API, UFFD_FEATURE_WP_ASYNC,
-        UFFD_USER_MODE_ONLY, UFFDIO_REGISTER_MODE_WP, page_region, pm_scan_arg, uffdio_api, uffdio_range,
-        uffdio_register,
+        PAGE_IS_FILE, PAGE_IS_PFNZERO, PAGE_IS_PRESENT, PAGE_IS_SWAPPED, PAGE_IS_WRITTEN,
+        PM_SCAN_CHECK_WPASYNC, PM_SCAN_WP_MATCHING, UFFD_API, UFFD_FEATURE_WP_ASYNC, UFFD_USER_MODE_ONLY,
+        UFFDIO_REGISTER_MODE_WP, uffdio_api, uffdio_range, uffdio_register,
     },
     ioctl::{UFFDIO_API, UFFDIO_REGISTER},
 };
 
 use crate::{
     Result, Stopped, ours,
-    pagemap::{Page, PageMap},
+    pagemap::{Page, PageMap, Wanted},
     proc,
     remote::Remote,
     sys,
 };
 
-/// `_IOWR('f', 16, struct pm_scan_arg)`.
-const PAGEMAP_SCAN: u32 = 3 << 30 | (size_of::<pm_scan_arg>() as u32) << 16 | 0x66 << 8 | 16;
+/// What has been written to since it was protected, which it is once more. That is a page that is there and
+/// not protected. To the kernel, a page that is not there has been written to as well, and to protect it, it
+/// makes page tables for it: 2 MB for each GB, 40 GB for what a sanitizer reserves. Where such a page is
+/// written to later, it is there, and it is not protected. What is only read is the page of zeros then, or
+/// the file's: a private mapping's page that has been written to is neither.
+const NEW: Wanted = Wanted {
+    flags: PM_SCAN_WP_MATCHING | PM_SCAN_CHECK_WPASYNC,
+    all: PAGE_IS_WRITTEN,
+    some: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+    none: PAGE_IS_FILE | PAGE_IS_PFNZERO,
+};
 
-/// Runs of pages that are told in one go.
-const BATCH: usize = 256;
+/// Of so much, soft-dirty bits keep account where each page must be asked for: 32 MB are read for it, each
+/// time.
+const ASKED_MAX: u64 = 16 << 30;
 
 /// The kernel may give memory out in pages of this length (transparent huge pages), and keeps account of such
 /// a page as a whole.
@@ -64,7 +73,7 @@ enum Account {
     Faults {
         /// Keeps the ranges registered.
         _faults: File,
-        pages: File,
+        pages: PageMap,
     },
     SoftDirty {
         clear: File,
@@ -73,8 +82,8 @@ enum Account {
 }
 
 impl Writes {
-    /// Begins: from now on, writes to these ranges (start, end; each a part of one mapping that may be
-    /// written to) are kept account of. `pid` is the process of the stopped task. None: this kernel has no
+    /// Begins: from now on, writes to these ranges (start, end; each a part of one private mapping that may
+    /// be written to) are kept account of. `pid` is the process of the stopped task. None: this kernel has no
     /// such account, or does not give it here.
     ///
     /// # Errors
@@ -103,30 +112,31 @@ impl Writes {
 
     fn by_faults(faults: File, pid: Tid, ranges: &[(Addr, Addr)]) -> io::Result<Writes> {
         let mut api = uffdio_api { api: UFFD_API.into(), features: UFFD_FEATURE_WP_ASYNC.into(), ioctls: 0 };
-        ask(&faults, UFFDIO_API, &mut api)?;
-        let pages = File::open(proc::path(pid, "pagemap"))?;
+        sys::ask(&faults, UFFDIO_API, &mut api)?;
+        let pages = PageMap::open(pid)?;
         let register = |&(start, end): &(Addr, Addr)| {
             let range = uffdio_range { start: start.0, len: end - start };
             let mut register = uffdio_register { range, mode: UFFDIO_REGISTER_MODE_WP.into(), ioctls: 0 };
-            ask(&faults, UFFDIO_REGISTER, &mut register).is_ok()
+            sys::ask(&faults, UFFDIO_REGISTER, &mut register).is_ok()
         };
         let asked = ranges.len();
         let ranges: Vec<_> = ranges.iter().copied().filter(register).collect();
         let is_whole = ranges.len() == asked;
         for range in &ranges {
-            scan(&pages, *range, &mut [], |_| {})?;
+            pages.scan(*range, NEW, false, |_, _| {})?;
         }
         Ok(Writes { account: Account::Faults { _faults: faults, pages }, ranges, is_whole })
     }
 
-    fn by_soft_dirty(pid: Tid, ranges: Vec<(Addr, Addr)>) -> io::Result<Writes> {
+    fn by_soft_dirty(pid: Tid, mut ranges: Vec<(Addr, Addr)>) -> io::Result<Writes> {
         let clear = File::options().write(true).open(proc::path(pid, "clear_refs"))?;
         clear_soft_dirty(&clear)?;
-        Ok(Writes {
-            account: Account::SoftDirty { clear, pages: PageMap::open(pid)? },
-            ranges,
-            is_whole: true,
-        })
+        let (pages, asked) = (PageMap::open(pid)?, ranges.len());
+        if !pages.skips_holes() {
+            leave_out_large(&mut ranges, ASKED_MAX);
+        }
+        let is_whole = ranges.len() == asked;
+        Ok(Writes { account: Account::SoftDirty { clear, pages }, ranges, is_whole })
     }
 
     /// What has been written to since the last time, or the begin: ranges of whole pages, in order; and
@@ -136,16 +146,15 @@ impl Writes {
     /// # Errors
     /// Where the address space is gone, or a range is not what it was.
     pub fn since_last(&mut self) -> io::Result<(Vec<(Addr, Addr)>, bool)> {
-        const NONE: page_region = page_region { start: 0, end: 0, categories: 0 };
-        let (mut found, mut room, mut cut) = (Vec::new(), [NONE; BATCH], false);
+        let (mut found, mut cut) = (Vec::new(), false);
         match &self.account {
             Account::Faults { pages, .. } => {
                 for range in &self.ranges {
-                    scan(pages, *range, &mut room, |at| found.push((Addr(at.start), Addr(at.end))))?;
+                    pages.scan(*range, NEW, true, |from, to| found.push((from, to)))?;
                 }
                 for huge in found.iter().flat_map(huge_pages).take(CUT_MAX) {
                     // To protect a part of a huge page, the kernel cuts it.
-                    scan(pages, (huge, huge + HUGE / 2), &mut [], |_| {})?;
+                    pages.scan((huge, huge + HUGE / 2), NEW, false, |_, _| {})?;
                     cut = true;
                 }
             }
@@ -182,6 +191,16 @@ fn clear_soft_dirty(mut clear: &File) -> io::Result<()> {
     clear.write_all(b"4")
 }
 
+/// Leaves out the ranges which, with those in front of them, are longer than this.
+fn leave_out_large(ranges: &mut Vec<(Addr, Addr)>, most: u64) {
+    let mut room = most;
+    ranges.retain(|(start, end)| {
+        let rest = room.checked_sub(*end - *start);
+        room = rest.unwrap_or(room);
+        rest.is_some()
+    });
+}
+
 /// Does this kernel keep soft-dirty bits? Then what is new is dirty.
 fn has_soft_dirty() -> bool {
     static HAS: OnceLock<bool> = OnceLock::new();
@@ -200,49 +219,10 @@ fn huge_pages((start, end): &(Addr, Addr)) -> impl Iterator<Item = Addr> + use<>
     (0..).map(move |number| first + number * HUGE).take_while(move |huge| *huge + HUGE <= end)
 }
 
-/// Tells which pages of the range are not protected, and protects them. With no `room`, it only protects.
-fn scan(
-    pages: &File,
-    (start, end): (Addr, Addr),
-    room: &mut [page_region],
-    mut told: impl FnMut(&page_region),
-) -> io::Result<()> {
-    let mut wanted = pm_scan_arg {
-        size: size_of::<pm_scan_arg>() as u64,
-        flags: u64::from(PM_SCAN_WP_MATCHING | PM_SCAN_CHECK_WPASYNC),
-        start: start.0,
-        end: end.0,
-        walk_end: 0,
-        vec: if room.is_empty() { 0 } else { room.as_mut_ptr() as u64 },
-        vec_len: room.len() as u64,
-        max_pages: 0,
-        category_inverted: 0,
-        category_mask: PAGE_IS_WRITTEN.into(),
-        category_anyof_mask: 0,
-        return_mask: PAGE_IS_WRITTEN.into(),
-    };
-    while wanted.start < wanted.end {
-        // `vec` and `vec_len` are those of `room`, which nobody else looks at meanwhile.
-        let count = ask(pages, PAGEMAP_SCAN, &mut wanted)?;
-        room.iter().take(count).for_each(&mut told);
-        if wanted.walk_end <= wanted.start {
-            break;
-        }
-        wanted.start = wanted.walk_end;
-    }
-    Ok(())
-}
-
-/// Asks the kernel one of the questions of this file; its answer, a count.
-fn ask<T>(of: &File, request: u32, what: &mut T) -> io::Result<usize> {
-    // SAFETY: each request has the size of the structure that it is for in it, and is asked with that one;
-    // what a structure points to is as long as it says, and borrowed by the caller.
-    let answer = unsafe { libc::ioctl(of.as_raw_fd(), request.into(), ptr::from_mut(what)) };
-    usize::try_from(answer).map_err(|_| io::Error::last_os_error())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::ptr;
+
     use super::*;
 
     /// Writes of our own to memory of our own. (In a debugger's place, the descriptor would be the task's.)
@@ -289,6 +269,14 @@ mod tests {
     }
 
     #[test]
+    fn of_very_long_ranges_the_shorter_ones_are_kept() {
+        let of = |start: u64, len: u64| (Addr(start * PAGE), Addr((start + len) * PAGE));
+        let mut ranges = vec![of(0, 2), of(10, 100), of(200, 3), of(300, 1)];
+        leave_out_large(&mut ranges, 5 * PAGE);
+        assert_eq!(ranges, [of(0, 2), of(200, 3)]);
+    }
+
+    #[test]
     fn huge_pages_lie_wholly_within() {
         let of = |start, end| huge_pages(&(Addr(start), Addr(end))).map(|huge| huge.0).collect::<Vec<_>>();
         assert_eq!(of(HUGE, 3 * HUGE), [HUGE, 2 * HUGE]);
@@ -326,12 +314,61 @@ mod tests {
         assert_eq!(write(), (exactly, false));
     }
 
+    /// What our page tables take, KB.
+    fn page_tables() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmPTE:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
+    /// What of very much memory is written to for the first time, without page tables for all the rest.
+    fn sees_writes_to_reserved(begin: impl Fn(Vec<(Addr, Addr)>) -> io::Result<Writes>) {
+        const LEN: usize = 64 << 30;
+        // SAFETY: a new mapping of our own, which nobody else knows; it stays.
+        let memory = unsafe {
+            let (prot, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            let at = libc::mmap(ptr::null_mut(), LEN, prot, flags | libc::MAP_NORESERVE, -1, 0);
+            assert_ne!(at, libc::MAP_FAILED);
+            libc::madvise(at, LEN, libc::MADV_NOHUGEPAGE);
+            std::slice::from_raw_parts_mut(at.cast::<u8>(), LEN)
+        };
+        let start = Addr(memory.as_ptr() as u64);
+        memory[7 * PAGE_LEN] = 1;
+        let before = page_tables();
+        let mut writes = begin(vec![(start, start + LEN as u64)]).unwrap();
+        let mut seen = || -> Vec<usize> {
+            let (pages, _) = writes.since_last().unwrap();
+            let pages = pages.into_iter().flat_map(|(from, to)| Addr::steps(from..to, PAGE_LEN));
+            pages.map(|page| usize::try_from(page - start).unwrap()).collect()
+        };
+        assert_eq!(seen(), []);
+        // Beside what is there; where the kernel has no page table; across ranges that are scanned one after
+        // the other; and at the end.
+        let (far, last) = (40 << 30, LEN - PAGE_LEN);
+        let pages = [8 * PAGE_LEN, (16 << 30) - PAGE_LEN, 16 << 30, far, last];
+        pages.iter().for_each(|page| memory[*page] = 2);
+        assert_eq!(seen(), pages);
+        assert_eq!(seen(), []);
+        // What is only read is not told, be it in the first page of a table.
+        assert_eq!(memory[far + PAGE_LEN] | memory[50 << 30] | memory[9 * PAGE_LEN], 0);
+        assert_eq!(seen(), []);
+        memory[50 << 30] = 1;
+        memory[far] = 3;
+        assert_eq!(seen(), [far, 50 << 30]);
+        assert_eq!(seen(), []);
+        drop(writes);
+        assert!(page_tables() < before + 4096, "{before} KB, then {} KB", page_tables());
+    }
+
     #[test]
     fn writes_are_seen_by_faults() {
         let me = ours::process_id();
         let is_there = made().and_then(|faults| Writes::by_faults(faults, me, &[]));
         match is_there {
-            Ok(_) => sees_our_writes(|ranges| Writes::by_faults(made()?, me, &ranges)),
+            Ok(_) => {
+                sees_our_writes(|ranges| Writes::by_faults(made()?, me, &ranges));
+                sees_writes_to_reserved(|ranges| Writes::by_faults(made()?, me, &ranges));
+            }
             Err(why) => println!("ignored: this kernel has no asynchronous write protection here: {why}"),
         }
     }

@@ -159,8 +159,20 @@ impl Sides<'_> {
         }
     }
 
-    /// Adds the parts of a range that may differ.
+    /// Adds the parts of a range that may differ: none of them where neither has pages.
     fn add_differing(&self, range: Range<Addr>, parts: &mut Vec<Range<Addr>>) -> io::Result<()> {
+        let mut spans = self.pages.spans_there(range.start, range.end);
+        spans.extend(self.shadow_pages.spans_there(range.start, range.end));
+        spans.sort_unstable();
+        let mut done = range.start;
+        for (start, end) in spans {
+            self.add_differing_within(start.max(done)..end, parts)?;
+            done = done.max(end);
+        }
+        Ok(())
+    }
+
+    fn add_differing_within(&self, range: Range<Addr>, parts: &mut Vec<Range<Addr>>) -> io::Result<()> {
         let mut base = range.start;
         while base < range.end {
             let end = range.end.min(base + BATCH * PAGE);

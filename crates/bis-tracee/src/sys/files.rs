@@ -62,6 +62,16 @@ pub fn parent_of_process(pid: Tid) -> Option<Tid> {
     is_told.then(|| Tid(info.ppid.cast_signed()))
 }
 
+/// Asks the kernel something about an open file, or has it do something; its answer, a count. The request is
+/// one whose size is that of `what`.
+pub(crate) fn ask<T>(of: &std::fs::File, request: u32, what: &mut T) -> io::Result<usize> {
+    assert_eq!(request >> 16 & 0x3fff, size_of::<T>() as u32, "another request's structure");
+    // SAFETY: the request has the size of the structure that it is for in it, which is this one's; what the
+    // structure points to is as long as it says, and borrowed by the caller.
+    let answer = unsafe { libc::ioctl(of.as_raw_fd(), request.into(), ptr::from_mut(what)) };
+    usize::try_from(answer).map_err(|_| io::Error::last_os_error())
+}
+
 /// The open file behind our own descriptor `fd`, which somebody else has given us, as a descriptor of its
 /// own. What we start does not get the one given, unless it is a standard one.
 ///
