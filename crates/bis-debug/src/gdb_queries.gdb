@@ -11,7 +11,11 @@ class BisAlone:
     enabled = ()
     here = None
 
+    def __init__(self):
+        self.unlocked = BisUnlocked()
+
     def __enter__(self):
+        self.unlocked.__enter__()
         BisSeen.is_told = False
         BisSeen.is_searching = True
         self.enabled = [point for point in gdb.breakpoints() if point.enabled]
@@ -32,6 +36,7 @@ class BisAlone:
                 bis_return(place)
         finally:
             BisSeen.is_searching = False
+            self.unlocked.__exit__()
             bis_ask("search end")
             if self.here is not None and self.here.is_valid():
                 self.here.delete()

@@ -52,6 +52,9 @@
 # stop reply to vRun, gdb (and Delve) sends a vCont;c, which is answered by T00 at the same place at once. What comes
 # before it, vKill, is answered by OK and ends nothing.
 #
+# GOING BACK: gdb names no thread with a step back (bs) where it lets all of them go.
+#   means thread TID         -> `ok`: the next step back is one of this thread. Without it, of the one that stopped last.
+#
 # TOLD AT EACH STOP that a user sees:
 #   stopped [thread TID]     -> `event N` and `place PLACE`, on a line each. The server puts the place into the history of
 #                            `back` and `forward`, behind the present one, unless it is the present one.
@@ -201,6 +204,22 @@ class BisNoSignal:
         except gdb.error:
             return False
         return "<standard signals>" in text or "<any signal>" in text
+
+
+class BisUnlocked:
+    """A move may lead to any thread, and with `set scheduler-locking`, gdb fails an assertion of its own where one stops that it has not
+    let go."""
+
+    def __enter__(self):
+        self.locked = gdb.parameter("scheduler-locking")
+        self.set("off")
+
+    def __exit__(self, *_):
+        self.set(self.locked)
+
+    def set(self, mode):
+        if self.locked in ("on", "step"):
+            bis_execute("set scheduler-locking " + mode, to_string=True)
 
 
 class BisGone:
@@ -385,8 +404,9 @@ def bis_move(request):
             BisWatched.jumped()
             return
         # Not a step forwards: where a breakpoint is, gdb steps over it first, and fails an assertion of its own (gdb 13)
-        # if the program then stops in another thread. Backwards it steps over nothing.
-        with BisNoSignal():
+        # if the program then stops in another thread. Backwards it steps over those alone at which other threads are, and the
+        # server lets it believe that.
+        with BisNoSignal(), BisUnlocked():
             bis_execute("reverse-stepi")
         if bis_reads_libraries():
             # Where it stands has a name now.
@@ -786,6 +806,12 @@ def bis_seen():
                 gdb.set_convenience_variable("_bis_place", None)
 
 
+def bis_means():
+    """The user goes back with the selected thread, in front of the command that does it."""
+    if gdb.selected_thread() is not None and BisTarget.is_bis():
+        bis_monitor("means" + bis_thread())
+
+
 def bis_catches_up(request="prompt"):
     """Makes gdb forget what has gone without its notice. What the server has refused, for people; gdb could not tell it."""
     state, _, refused = bis_monitor(request).partition("\n")
@@ -887,4 +913,20 @@ gdb.events.breakpoint_created.connect(BisGone.modified)
 gdb.events.breakpoint_modified.connect(BisGone.modified)
 gdb.events.breakpoint_deleted.connect(BisGone.deleted)
 gdb.events.connection_removed.connect(BisTarget.forget)
+end
+
+define hook-reverse-step
+python bis_means()
+end
+define hook-reverse-stepi
+python bis_means()
+end
+define hook-reverse-next
+python bis_means()
+end
+define hook-reverse-nexti
+python bis_means()
+end
+define hook-reverse-finish
+python bis_means()
 end

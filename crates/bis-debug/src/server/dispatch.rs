@@ -162,7 +162,10 @@ impl<'t> Served<'t> {
             Command::SelectThread(thread) => self.select(thread, true),
             Command::SelectResumed(thread) => self.select(thread, false),
             Command::IsAlive(thread) => match self.known(thread) {
-                Some(_) => reply::ok(),
+                Some(tid) => {
+                    self.asks_for(tid);
+                    reply::ok()
+                }
                 None => self.errors.sentence(NO_THREAD),
             },
             Command::CurrentThread => reply::current_thread(self.thread(self.session.tid())),
@@ -222,7 +225,10 @@ impl<'t> Served<'t> {
                 })
             }
             Command::ReverseStep => {
-                let tid = self.resumed.unwrap_or(self.session.tid());
+                if let Some(reply) = self.pretend_step_back() {
+                    return reply;
+                }
+                let tid = self.steps_back();
                 self.stay_behind_exec().unwrap_or_else(|| self.step_back(tid))
             }
             Command::Run { arguments, .. } => self.run(&arguments),

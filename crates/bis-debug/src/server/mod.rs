@@ -8,6 +8,7 @@
 //! says where to go, and the next resume goes there ([`monitor`]; the text at the head of `gdb_script.gdb` is
 //! the contract).
 
+mod beside;
 mod connection;
 mod dispatch;
 mod diversion;

@@ -65,6 +65,10 @@ impl<'t> Served<'t> {
             ["when-end"] => Ok(self.end()),
             ["elapsed-time"] => Ok(self.elapsed()),
             ["stopped"] => Ok(self.stopped()),
+            ["means"] => {
+                self.beside.meant = Some(thread);
+                Ok("ok\n".into())
+            }
             ["where"] => Ok(self.where_it_is()),
             ["info", "recording"] => Ok(self.recording()),
             ["info", "checkpoints"] => Ok(self.kept()),
@@ -455,6 +459,7 @@ impl<'t> Served<'t> {
         let spot = self.spot();
         let Memory { seen, now, has_crossed_exec, .. } = &mut self.memory;
         *has_crossed_exec = false;
+        self.beside.is_seen = true;
         if seen.get(*now) != Some(&spot) {
             seen.truncate(*now + 1);
             seen.push(spot);

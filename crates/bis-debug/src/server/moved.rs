@@ -2,7 +2,7 @@
 
 use bis_trace::types::Signal;
 
-use super::{processes, served::Served, stops};
+use super::{beside::Beside, processes, served::Served, stops};
 use crate::{
     protocol::reply::{Reason, Stop},
     session::{Report, Session, Why},
@@ -41,6 +41,7 @@ impl<'t> Served<'t> {
         // The session's own may be another one when a copy has been thrown away, of which a client is not
         // told.
         (self.general, self.resumed) = (Some(report.tid), None);
+        self.beside = Beside::default();
         if let Why::Broken(text) = &report.why {
             self.session.say_line(text);
         }

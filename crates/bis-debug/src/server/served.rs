@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use bis_trace::types::{Signal, Tid};
 
-use super::{files::Files, memory::Memory};
+use super::{beside::Beside, files::Files, memory::Memory};
 use crate::{
     protocol::{Client, Features, Numbers, ThreadId, reply::Errors},
     session::{Report, Session, place::Position},
@@ -43,6 +43,7 @@ pub(super) struct Served<'t> {
     /// The signals that did not stop the program when the client last named any: it names none while it goes
     /// over a breakpoint.
     pub passed_mostly: BTreeSet<Signal>,
+    pub beside: Beside,
 }
 
 impl<'t> Served<'t> {
@@ -65,6 +66,7 @@ impl<'t> Served<'t> {
             lets_one_go: false,
             has_prompt: false,
             passed_mostly: BTreeSet::new(),
+            beside: Beside::default(),
         }
     }
 
