@@ -70,10 +70,12 @@
 #   divert end               -> `go PLACE`, as above: the next resume leads out of the copy.
 #
 # WATCHING ON A CONDITION. gdb sends conditions of breakpoints, and keeps those of watchpoints to itself.
-#   watch-if ADDR LEN CODE   -> `ok`: from now on, a write watchpoint (Z2) within LEN bytes at ADDR (hexadecimal both)
-#                            stops only if the agent expression CODE (bytes as hexadecimal, as in the cond_list of a
-#                            Z packet) is not zero. It is evaluated right after the write, in the thread that wrote,
-#                            whichever direction the program goes.
+#   watch-if ADDR LEN [CODE...]
+#                            -> `ok`: from now on, a write watchpoint (Z2) of LEN bytes at ADDR (hexadecimal both), or one within
+#                            them for which nothing is said, stops only if one of the agent expressions CODE (bytes as
+#                            hexadecimal, as in the cond_list of a Z packet) is not zero; always, if there is none. It is
+#                            evaluated right after the write, in the thread that wrote, whichever direction the program
+#                            goes. This takes the place of what was said of the same bytes.
 #   watch-unless ADDR LEN    -> `ok`: forget it.
 
 # SEARCHING, for what the script shows itself. gdb shows each stop, but for one at a breakpoint that is silent.
@@ -114,6 +116,7 @@ class BisTarget:
     def forget(cls, event):
         cls.known = {key: value for key, value in cls.known.items() if key[0] != event.connection.num}
         cls.catches_forks = False
+        BisConditions.told = {}
 
 
 def bis_monitor(request):
@@ -172,6 +175,7 @@ def bis_load(path):
         BisGone.look(is_settled=False)
         with BisNoSignal():
             bis_execute("run")
+        BisConditions.moved()
     finally:
         bis_execute("set confirm " + ("on" if asked else "off"))
 
@@ -600,15 +604,19 @@ quick also where it hardly ever holds. With `watch EXPR if COND`, gdb evaluates 
             raise gdb.GdbError(str(error))
         if value.address is None:
             raise gdb.GdbError("%s is not in memory." % expression)
-        where = "%x %x" % (int(value.address), value.type.sizeof)
-        bis_ask("watch-if %s %s" % (where, bis_code(condition.strip())))
+        condition = condition.strip()
+        where = (int(value.address), value.type.sizeof)
+        code = bis_code(condition)
+        BisConditions.begins(where, code)
         try:
             bis_execute("watch -location " + expression)
         except gdb.error:
-            bis_ask("watch-unless " + where)
+            BisConditions.is_making = False
+            BisConditions.tell()
             raise
         point = max(gdb.breakpoints(), key=lambda point: point.number)
         self.watched[point.number] = (where, value.type, int(value.address))
+        BisConditions.created_with(point, where, code, bis_plain(condition))
         point.silent = self.is_shown
 
     @classmethod
@@ -616,15 +624,18 @@ quick also where it hardly ever holds. With `watch EXPR if COND`, gdb evaluates 
         """Shows a stop as gdb does, but without the old value: gdb has that of the last stop, and the server has passed over changes
         since."""
         points = event.breakpoints if cls.is_shown and isinstance(event, gdb.BreakpointEvent) else ()
+        is_ours = all(point.silent and point.number in cls.watched for point in points)
         for point in points:
-            if point.number in cls.watched and point.silent:
+            # gdb names those as well whose condition does not hold.
+            holds = BisConditions.holds(point.number)
+            if point.number in cls.watched and point.silent and (is_ours if holds is None else holds):
                 _, kind, address = cls.watched[point.number]
                 try:
                     value = gdb.Value(address).cast(kind.unqualified().pointer()).dereference().format_string()
                 except gdb.error as error:
                     value = "<%s>" % error
                 gdb.write("\nHardware watchpoint %d: %s\n\nNew value = %s\n" % (point.number, point.expression, value))
-        if not points or not all(point.silent and point.number in cls.watched for point in points):
+        if not points or not is_ours:
             return
         if any(point.commands for point in points):
             # A command of gdb's would have those begin here (see bis_monitor).
@@ -635,9 +646,138 @@ quick also where it hardly ever holds. With `watch EXPR if COND`, gdb evaluates 
 
     @classmethod
     def deleted(cls, point):
-        where = cls.watched.pop(point.number, None)
-        if where is not None and BisTarget.is_bis():
-            bis_ask("watch-unless " + where[0])
+        cls.watched.pop(point.number, None)
+        BisConditions.deleted(point)
+
+
+class BisConditions(gdb.Function):
+    """Does the condition of `watch-if` hold?
+gdb shows it as the watchpoint's own, by number, so that `condition N` removes it. The server evaluates it; gdb does so only where the
+program has stopped for another watchpoint of the same bytes."""
+
+    # By number: the bytes (address, length), the condition as the server has it, and as gdb has it.
+    given = {}
+    # By number: the bytes of watchpoints for writes that have no condition here; None where these are not known.
+    plain = {}
+    # What the server was told of bytes: their conditions.
+    told = {}
+    # One is about to be made, and the server has its condition.
+    is_making = False
+
+    def __init__(self):
+        super().__init__("_bis_if")
+
+    def invoke(self, number, *_):
+        return self.holds(int(number)) is not False
+
+    @classmethod
+    def holds(cls, number):
+        """None: in front of the write, where the way back leads, nobody can say."""
+        if not cls.is_shared(number):
+            return True
+        if "Reverse" in bis_execute("show exec-direction", to_string=True):
+            return None
+        try:
+            return bool(gdb.parse_and_eval(cls.given[number][2]))
+        except gdb.error:
+            return True
+
+    @classmethod
+    def is_shared(cls, number):
+        """Does another watchpoint have some of its bytes?"""
+        if number not in cls.given:
+            return False
+        address, size = cls.given[number][0]
+        others = [where for other, (where, _, _) in cls.given.items() if other != number] + list(cls.plain.values())
+        return any(where is None or where[0] < address + size and address < where[0] + where[1] for where in others)
+
+    @classmethod
+    def begins(cls, where, code):
+        """Its watchpoint is about to be made."""
+        if cls.told.get(where) is None:
+            cls.ask(where, [code])
+        cls.is_making = True
+
+    @classmethod
+    def created_with(cls, point, where, code, condition):
+        cls.plain.pop(point.number, None)
+        cls.given[point.number] = (where, code, condition)
+        with gdb.with_parameter("language", "c"):
+            point.condition = "$_bis_if(%d)" % point.number
+        cls.is_making = False
+        cls.tell()
+
+    @classmethod
+    def created(cls, point):
+        if point.type not in (gdb.BP_WATCHPOINT, gdb.BP_HARDWARE_WATCHPOINT) or point.expression is None:
+            return
+        cls.plain[point.number] = None
+        try:
+            with gdb.with_parameter("language", BisWatched.languages.get(point.number, "auto")):
+                value = gdb.parse_and_eval(point.expression.removeprefix(BisWatched.LOCATION))
+            if value.address is not None:
+                cls.plain[point.number] = (int(value.address), value.type.sizeof)
+        except (gdb.error, RuntimeError):
+            pass
+        cls.tell()
+
+    @classmethod
+    def modified(cls, point):
+        given = cls.given.get(point.number)
+        if given is not None and point.condition != "$_bis_if(%d)" % point.number:
+            # The user's own condition, or none: a watchpoint like others.
+            del cls.given[point.number]
+            BisWatchIf.watched.pop(point.number, None)
+            cls.plain[point.number] = given[0]
+            point.silent = False
+        cls.tell()
+
+    @classmethod
+    def deleted(cls, point):
+        cls.given.pop(point.number, None)
+        cls.plain.pop(point.number, None)
+        cls.tell(point.number)
+
+    @classmethod
+    def tell(cls, deleted=None):
+        """Tells the server what it does not know yet."""
+        if cls.is_making or not cls.given and not cls.told or not BisTarget.is_bis():
+            return
+        enabled = {point.number for point in gdb.breakpoints() if point.enabled and point.number != deleted}
+        wanted = {}
+        for number, (where, code, _) in cls.given.items():
+            if number in enabled:
+                wanted.setdefault(where, []).append(code)
+        for number, plain in cls.plain.items():
+            if number in enabled:
+                cls.frees(wanted, plain)
+        for where in [where for where in cls.told if where not in wanted]:
+            del cls.told[where]
+            bis_ask("watch-unless %x %x" % where)
+        for where, codes in wanted.items():
+            if cls.told.get(where) != codes:
+                cls.ask(where, codes)
+
+    @classmethod
+    def moved(cls):
+        """To a process of which the server knows no conditions."""
+        cls.told = {}
+        cls.tell()
+
+    @classmethod
+    def ask(cls, where, codes):
+        bis_ask(" ".join(["watch-if %x %x" % where] + codes))
+        cls.told[where] = codes
+
+    @staticmethod
+    def frees(wanted, plain):
+        """A watchpoint without a condition stops at each write to its bytes."""
+        if plain is None:
+            wanted.update((where, []) for where in wanted)
+            return
+        address, size = plain
+        if any(at <= address and address + size <= at + length for at, length in wanted):
+            wanted[plain] = []
 
 
 def bis_catches(changed, deleted=None):
@@ -706,6 +846,8 @@ class BisWatches:
     a dlopen does, and is mostly ended by that. So they are taken away with the library, and set anew when it is back."""
 
     gone = []
+    # By number: the files whose variables the expression names.
+    files = {}
     KINDS = {
         gdb.BP_WATCHPOINT: gdb.WP_WRITE,
         gdb.BP_HARDWARE_WATCHPOINT: gdb.WP_WRITE,
@@ -718,31 +860,63 @@ class BisWatches:
         if not BisTarget.known:
             return
         for point in gdb.breakpoints():
-            if point.type in cls.KINDS and cls.names(point.expression, event.objfile):
-                kind = cls.KINDS[point.type]
-                cls.gone.append((point.expression, kind, point.enabled, point.condition, point.commands))
+            files = cls.files.get(point.number, ())
+            if event.objfile.filename in files:
+                made = {"type": gdb.BP_WATCHPOINT, "wp_class": cls.KINDS[point.type], "temporary": point.temporary}
+                kept = {name: getattr(point, name) for name in cls.KEPT if getattr(point, name)}
+                cls.gone.append((point.expression, files, made, kept, point.enabled))
                 point.delete()
+
+    # What is not as it is when a watchpoint is made.
+    KEPT = ("condition", "commands", "ignore_count", "silent", "thread")
 
     @classmethod
     def loaded(cls, event):
-        for point in [point for point in cls.gone if cls.names(point[0], event.new_objfile)]:
+        for point in [point for point in cls.gone if event.new_objfile.filename in point[1]]:
             cls.gone.remove(point)
-            expression, kind, enabled, condition, commands = point
+            expression, _, made, kept, enabled = point
             try:
-                anew = gdb.Breakpoint(expression, type=gdb.BP_WATCHPOINT, wp_class=kind)
-                anew.enabled, anew.condition = enabled, condition
-                if commands:
-                    anew.commands = commands
+                anew = gdb.Breakpoint(expression, **made)
+                anew.enabled = enabled
+                for name, value in kept.items():
+                    setattr(anew, name, value)
             except gdb.error as error:
                 gdb.write("bis: the watchpoint on %s could not be set anew: %s\n" % (expression, error))
 
+    @classmethod
+    def created(cls, point):
+        if point.type in cls.KINDS and point.expression:
+            cls.files[point.number] = cls.named(point.expression)
+
+    @classmethod
+    def deleted(cls, point):
+        cls.files.pop(point.number, None)
+
+    @classmethod
+    def all_deleted(cls):
+        """A user has deleted breakpoints. Where none is left, those that are away at the moment are meant, too."""
+        if not any(point.number > 0 for point in gdb.breakpoints()):
+            cls.gone = []
+
     @staticmethod
-    def names(expression, objfile):
-        """Does it name something of this file? What -location has made of it is an address."""
-        if not expression or expression.startswith("-location"):
-            return False
-        words = set(re.findall(r"[A-Za-z_]\w*", expression))
-        return any(objfile.lookup_global_symbol(word) or objfile.lookup_static_symbol(word) for word in words)
+    def named(expression):
+        """The files in which the names are found, as gdb finds them here; names of members are none of these. What -location has made of
+        the expression is an address."""
+        if expression.startswith(BisWatched.LOCATION):
+            return set()
+        try:
+            block = gdb.selected_frame().block()
+        except (gdb.error, RuntimeError):
+            block = None
+        files = set()
+        for name in re.findall(r"[A-Za-z_]\w*", re.sub(r"(\.|->)\s*[A-Za-z_]\w*", "", expression)):
+            try:
+                symbol = gdb.lookup_symbol(name, block)[0] if block else gdb.lookup_global_symbol(name)
+            except (gdb.error, RuntimeError):
+                continue
+            if symbol is not None and symbol.symtab is not None and symbol.is_variable:
+                files.add(symbol.symtab.objfile.filename)
+        return files
 
 
 class BisSeen:
@@ -808,8 +982,18 @@ def bis_seen():
 
 def bis_means():
     """The user goes back with the selected thread, in front of the command that does it."""
-    if gdb.selected_thread() is not None and BisTarget.is_bis():
+    if not BisNoSignal.moves and gdb.selected_thread() is not None and BisTarget.is_bis():
         bis_monitor("means" + bis_thread())
+
+
+def bis_hooks():
+    """What is done around commands of gdb's own. (It asks before it defines what is there, as where this script is read twice.)"""
+    hooks = {"hookpost-delete": "BisWatches.all_deleted()"}
+    for command in ("step", "stepi", "next", "nexti", "finish"):
+        hooks["hook-reverse-" + command] = "bis_means()"
+    with gdb.with_parameter("confirm", False):
+        for name, does in hooks.items():
+            gdb.execute("define %s\npython %s\nend" % (name, does))
 
 
 def bis_catches_up(request="prompt"):
@@ -865,6 +1049,7 @@ BisCheckpoint()
 BisProcess()
 BisDivert()
 BisWatchIf()
+BisConditions()
 
 
 class BisHelp(gdb.Command):
@@ -906,6 +1091,10 @@ gdb.events.breakpoint_deleted.connect(BisWatchIf.deleted)
 gdb.events.breakpoint_deleted.connect(lambda point: bis_catches(point, point.number))
 gdb.events.breakpoint_created.connect(bis_catches)
 gdb.events.breakpoint_created.connect(BisWatched.created)
+gdb.events.breakpoint_created.connect(BisConditions.created)
+gdb.events.breakpoint_created.connect(BisWatches.created)
+gdb.events.breakpoint_deleted.connect(BisWatches.deleted)
+gdb.events.breakpoint_modified.connect(BisConditions.modified)
 gdb.events.breakpoint_deleted.connect(BisWatched.deleted)
 gdb.events.breakpoint_modified.connect(bis_catches)
 gdb.events.new_objfile.connect(lambda event: BisGone.look(is_settled=False))
@@ -913,20 +1102,5 @@ gdb.events.breakpoint_created.connect(BisGone.modified)
 gdb.events.breakpoint_modified.connect(BisGone.modified)
 gdb.events.breakpoint_deleted.connect(BisGone.deleted)
 gdb.events.connection_removed.connect(BisTarget.forget)
-end
-
-define hook-reverse-step
-python bis_means()
-end
-define hook-reverse-stepi
-python bis_means()
-end
-define hook-reverse-next
-python bis_means()
-end
-define hook-reverse-nexti
-python bis_means()
-end
-define hook-reverse-finish
-python bis_means()
+bis_hooks()
 end

@@ -111,8 +111,8 @@ impl<'t> Served<'t> {
                 self.memory.search = None;
                 Ok("ok\n".into())
             }
-            ["watch-if", addr, len, code] => self.set_watch_condition(addr, len, Some(code)),
-            ["watch-unless", addr, len] => self.set_watch_condition(addr, len, None),
+            ["watch-if", addr, len, codes @ ..] => self.set_watch_conditions(addr, len, Some(codes)),
+            ["watch-unless", addr, len] => self.set_watch_conditions(addr, len, None),
             [] | ["help"] => Ok(HELP.into()),
             _ => {
                 let what = format!("{:?} is no command of bis (monitor help lists them)", words.join(" "));
@@ -177,13 +177,15 @@ impl<'t> Served<'t> {
         Ok("ok\n".into())
     }
 
-    fn set_watch_condition(&mut self, addr: &str, len: &str, code: Option<&str>) -> Answered {
-        let (addr, len) = (u64::from_str_radix(addr, 16)?, u64::from_str_radix(len, 16)?);
-        let code = match code {
-            Some(code) => Some(bytes(code).ok_or("the expression is not hexadecimal")?),
-            None => None,
+    fn set_watch_conditions(&mut self, addr: &str, len: &str, codes: Option<&[&str]>) -> Answered {
+        let (addr, len) = (Addr(u64::from_str_radix(addr, 16)?), u64::from_str_radix(len, 16)?);
+        let Some(codes) = codes else {
+            self.session.points.forget_watch_conditions(addr, len);
+            return Ok("ok\n".into());
         };
-        self.session.points.set_watch_condition(Addr(addr), len, code);
+        let codes: Option<Vec<_>> = codes.iter().map(|code| bytes(code)).collect();
+        let codes = codes.ok_or("the expression is not hexadecimal")?;
+        self.session.points.set_watch_conditions(addr, len, codes);
         Ok("ok\n".into())
     }
 

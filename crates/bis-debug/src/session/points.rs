@@ -41,8 +41,9 @@ pub struct Points {
     /// calls that it has given up, and in the recording the program has its own bytes there.
     returns: BTreeSet<Addr>,
     watchpoints: Vec<Watchpoint>,
-    /// Conditions that a client gives for writes to a range (address, length) by a command of its own.
-    watch_conditions: Vec<(Addr, u64, Vec<u8>)>,
+    /// Conditions that a client gives for writes to a range (address, length) by a command of its own. Where
+    /// there is none, each write counts: somebody else watches these bytes of a larger range.
+    watch_conditions: BTreeMap<(Addr, u64), Vec<Vec<u8>>>,
 }
 
 impl Points {
@@ -77,10 +78,27 @@ impl Points {
         }
     }
 
-    /// Writes to these bytes are told of only where this expression is not zero; with none, all are.
-    pub fn set_watch_condition(&mut self, addr: Addr, len: u64, condition: Option<Vec<u8>>) {
-        self.watch_conditions.retain(|(at, bytes, _)| (*at, *bytes) != (addr, len));
-        self.watch_conditions.extend(condition.map(|code| (addr, len, code)));
+    /// Writes to these bytes are told of only where one of these expressions is not zero; with none, all are.
+    pub fn set_watch_conditions(&mut self, addr: Addr, len: u64, conditions: Vec<Vec<u8>>) {
+        self.watch_conditions.insert((addr, len), conditions);
+    }
+
+    pub fn forget_watch_conditions(&mut self, addr: Addr, len: u64) {
+        self.watch_conditions.remove(&(addr, len));
+    }
+
+    /// The conditions of a watchpoint for writes that a command has given: those of its very bytes, or else
+    /// of ranges that it lies in.
+    fn conditions_of_writes(&self, (kind, addr, len): WatchKey) -> Vec<Vec<u8>> {
+        if kind != PointKind::Write {
+            return Vec::new();
+        }
+        if let Some(conditions) = self.watch_conditions.get(&(addr, len)) {
+            return conditions.clone();
+        }
+        let has = |at: Addr, bytes: u64| at <= addr && addr + len <= at.saturating_add(bytes);
+        let around = self.watch_conditions.iter().filter(|((at, bytes), _)| has(*at, *bytes));
+        around.flat_map(|(_, conditions)| conditions.clone()).collect()
     }
 
     /// Only a called function comes there.
@@ -173,12 +191,7 @@ impl Points {
             }
         };
         let found = self.watchpoints.iter().filter(is_told).find(|point| {
-            let (_, addr, len) = point.key;
-            let extra = self.watch_conditions.iter().filter(|(at, bytes, _)| {
-                point.key.0 == PointKind::Write && *at <= addr && addr + len <= at.saturating_add(*bytes)
-            });
-            let extra: Vec<Vec<u8>> = extra.map(|(_, _, code)| code.clone()).collect();
-            asker.holds(&point.conditions) && asker.holds(&extra)
+            asker.holds(&point.conditions) && asker.holds(&self.conditions_of_writes(point.key))
         });
         let touched = found.map(|Watchpoint { key: key @ (kind, addr, _), .. }| {
             let bytes = |values: &Values| values.0.get(key).cloned().unwrap_or_default();
