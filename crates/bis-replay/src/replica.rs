@@ -70,6 +70,8 @@ pub(crate) struct Cursor<'t> {
     /// When that was recorded: the time since the recording's begin, milliseconds.
     pub elapsed_ms: u64,
     pub recorded: Recorded,
+    /// The signal that has ended a task, once it is done: the task still stands there until its end.
+    pub fatal: Option<Arc<Event>>,
     /// The event that is next, or half done.
     pub underway: Option<Underway>,
     /// Its last task is gone.
@@ -217,6 +219,7 @@ impl<'t> Replica<'t> {
             done,
             elapsed_ms: 0,
             recorded: Recorded::default(),
+            fatal: None,
             underway: None,
             is_ended: false,
         };
@@ -289,6 +292,11 @@ impl<'t> Replica<'t> {
     /// The last event that is done, and its task.
     pub fn done(&self) -> (EventSeq, Tid) {
         self.cursor.done
+    }
+
+    /// The last signal that was the end of its task.
+    pub fn fatal(&self) -> Option<&Event> {
+        self.cursor.fatal.as_deref()
     }
 
     /// When the last event was recorded that is done: the time since the recording's begin. None: the trace

@@ -4,12 +4,12 @@ use std::fs::File;
 
 use bis_replay::ours::Believed;
 use bis_trace::{
-    event::{Base, EventKind, FileEntry, Meta},
+    event::{Base, Event, EventKind, FileEntry, Meta},
     types::{Addr, DomainId, EventSeq, Registers, Signal, Tid},
 };
 use bis_tracee::maps::Mapping;
 
-use super::{Session, processes};
+use super::{Session, processes, siginfo};
 
 /// Where the strings and numbers end that the kernel has put on a new program's stack.
 const STACK_MAX: usize = 1 << 20;
@@ -194,14 +194,26 @@ impl Session<'_> {
         (addr != not_yet && addr != 0).then_some(addr)
     }
 
-    /// What the kernel says of the signal that a thread is about to get; else, what it says of a trap.
+    /// What the kernel says of the signal that a thread is about to get, or that has ended it; else, what it
+    /// says of a trap. As the program's own kind of programs has it.
     pub fn siginfo(&self, tid: Tid) -> Vec<u8> {
+        let info = self.wide_siginfo(tid);
+        if self.word_len() == 4 { siginfo::narrow(&info) } else { info }
+    }
+
+    fn wide_siginfo(&self, tid: Tid) -> Vec<u8> {
         if let Some(info) = self.aside.signal().filter(|_| self.is_diverted()) {
             return info.0.to_vec();
         }
         if let Some((event, true)) = self.live.replica.underway()
             && let EventKind::Signal(signal) = &event.kind
             && event.tid == tid
+            && !self.is_diverted()
+        {
+            return signal.siginfo.clone();
+        }
+        if let Some(Event { tid: of, kind: EventKind::Signal(signal), .. }) = self.live.replica.fatal()
+            && *of == tid
             && !self.is_diverted()
         {
             return signal.siginfo.clone();

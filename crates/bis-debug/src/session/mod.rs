@@ -50,6 +50,7 @@ mod run;
 mod rung;
 mod searched;
 mod settle;
+mod siginfo;
 pub mod source;
 mod stopper;
 mod strides;

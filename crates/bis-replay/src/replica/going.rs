@@ -154,6 +154,10 @@ impl Replica<'_> {
             self.cursor.done = (event.seq, if is_own { event.tid } else { self.cursor.done.1 });
             self.cursor.elapsed_ms += event.lapse.ms();
             self.cursor.recorded.done(&event);
+            if matches!(&event.kind, EventKind::Signal(signal) if signal.handler.is_none() && !signal.is_silent())
+            {
+                self.cursor.fatal = Some(Arc::clone(&event));
+            }
             self.begin_count();
             if limit.each_event || limit.step {
                 return Ok(Stop::Event(event.seq));
