@@ -1,9 +1,10 @@
 //! What gdb does first with threads beside the one that its user goes back with.
 //!
-//! gdb steps each thread over the breakpoint at which it has stopped before it resumes another one, and a stop
-//! in any other thread meanwhile ends gdb: an assertion of its own fails. It does so on its way back as well,
-//! where nothing is stepped over. So such a thread is said to have made its step, and stays where it is. The
-//! resume that follows is the one that the user wants. It names no thread, if gdb lets all of them go.
+//! gdb steps each thread over the breakpoint at which it has stopped before it resumes another one, and a
+//! stop in any other thread meanwhile ends gdb: an assertion of its own fails. It does so on its way back as
+//! well, where nothing is stepped over. So such a thread is said to have made its step, and stays where it
+//! is. The resume that follows is the one that the user wants. It names no thread, if gdb lets all of them
+//! go.
 
 use bis_trace::types::{Signal, Tid};
 
@@ -22,8 +23,9 @@ pub(super) struct Beside {
 }
 
 impl Served<'_> {
-    /// The answer to a step back that is none. gdb lets the thread go alone then, and wants to hear of all its
-    /// signals. (Where the user has seen nothing, gdb goes back from a breakpoint whose condition it judges.)
+    /// The answer to a step back that is none. gdb lets the thread go alone then, and wants to hear of all
+    /// its signals. (Where the user has seen nothing, gdb goes back from a breakpoint whose condition it
+    /// judges.)
     pub(super) fn pretend_step_back(&mut self) -> Option<Vec<u8>> {
         let tid = self.resumed?;
         let names_none = self.session.passed_signals.is_empty() && !self.passed_mostly.is_empty();

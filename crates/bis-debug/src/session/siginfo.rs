@@ -8,8 +8,8 @@ const SI_USER: i32 = 0;
 const SI_KERNEL: i32 = 0x80;
 const SI_SIGIO: i32 = -5;
 
-/// Fields: where a 64-bit program has one, where a 32-bit program has it, and its bytes there. The signal, its
-/// error and its code come first, and are the same.
+/// Fields: where a 64-bit program has one, where a 32-bit program has it, and its bytes there. The signal,
+/// its error and its code come first, and are the same.
 type Fields = &'static [(usize, usize, usize)];
 
 const HEAD: Fields = &[(0, 0, 12)];
