@@ -22,14 +22,14 @@ continue
 #> second (number=21
 thread 1
 last last
-#> in second at
+#> in first at
 print last
-#> = 10
+#> = 20
 continue
 #> second (number=21
 thread 1
 seek start
-#> Program stopped
+#> ld-linux
 continue
 continue
 #> second (number=20
