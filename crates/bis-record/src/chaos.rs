@@ -6,14 +6,14 @@
 //! - Threads are stopped in front of instructions that touch memory which others see, and kept there
 //!   (`ambush.rs`).
 //! - Reads of pipes and stream sockets, and writes to them that may not wait, move fewer bytes than they were
-//!   asked to, where POSIX lets them.
+//!   asked to, where POSIX lets them, and epoll(7).
 //!
 //! All draws come from one seed. With the same seed a recording makes the same choices, though not at the
 //! same moments: the program's own time is not chaos's to choose. A recording is replayed without any of
 //! this.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -69,6 +69,8 @@ pub struct Chaos {
     crept_us: AtomicU64,
     /// By the number of a socket's inode: what [`Chaos::socket`] was told.
     sockets: Mutex<HashMap<u64, Option<u64>>>,
+    /// The numbers of the inodes of pipes and sockets whose edges somebody has asked for (EPOLLET).
+    edges: Mutex<HashSet<u64>>,
 }
 
 /// When so many sockets are remembered, all are forgotten.
@@ -116,8 +118,8 @@ impl Chaos {
     pub fn new(seed: u64) -> Chaos {
         let random = Mutex::new(fastrand::Rng::with_seed(seed));
         let [idle_us, lain_us, held_us, crept_us] = [0; 4].map(AtomicU64::new);
-        let sockets = Mutex::default();
-        Chaos { random, began: Instant::now(), idle_us, lain_us, held_us, crept_us, sockets }
+        let (sockets, edges) = (Mutex::default(), Mutex::default());
+        Chaos { random, began: Instant::now(), idle_us, lain_us, held_us, crept_us, sockets, edges }
     }
 
     /// The fewest bytes that a call at this socket may move, which depends on its kind alone; `ask` reads
@@ -134,6 +136,16 @@ impl Chaos {
         }
         known.insert(inode, least);
         least
+    }
+
+    /// Somebody is told of edges of this pipe or socket. That is remembered for good: who asks for its level
+    /// later meets less of chaos, and no more than that.
+    pub fn note_edges(&self, inode: u64) {
+        self.edges.lock().unwrap_or_else(PoisonError::into_inner).insert(inode);
+    }
+
+    pub fn has_edges(&self, inode: u64) -> bool {
+        self.edges.lock().unwrap_or_else(PoisonError::into_inner).contains(&inode)
     }
 
     fn draw<T>(&self, draw: impl FnOnce(&mut fastrand::Rng) -> T) -> T {
@@ -257,13 +269,13 @@ fn add(total_us: &AtomicU64, time: Duration) {
 }
 
 /// The calls that no hook makes: those that may move fewer bytes, but for writes to regular files, which are
-/// not shortened ([`bis_agent::hooks::state::FILES_ALONE`]); and the one after which SIGTRAP may be blocked,
-/// so that nobody lies in wait for the task any more.
+/// not shortened ([`bis_agent::hooks::state::FILES_ALONE`]); the one that says of what they must not shorten;
+/// and the one after which SIGTRAP may be blocked, so that nobody lies in wait for the task any more.
 pub fn traced() -> Vec<u64> {
     let is_write = |row: &Row| row.how == How::Recorder(Handler::Write);
     let is_shortened = |row: &&&Row| row.transfer.is_some_and(|it| it.may_be_shortened()) && !is_write(row);
     let shortened = rows().iter().filter(is_shortened).map(|row| row.nr);
-    shortened.chain([libc::SYS_rt_sigprocmask.cast_unsigned()]).collect()
+    shortened.chain([libc::SYS_epoll_ctl, libc::SYS_rt_sigprocmask].map(i64::cast_unsigned)).collect()
 }
 
 #[cfg(test)]
@@ -390,7 +402,9 @@ mod tests {
 
     #[test]
     fn no_hook_makes_a_call_that_may_be_shortened_but_for_writes_to_files() {
-        let traced = [libc::SYS_read, libc::SYS_sendto, libc::SYS_recvfrom, libc::SYS_rt_sigprocmask];
-        assert_eq!(super::traced(), traced.map(i64::cast_unsigned));
+        let shortened = [libc::SYS_read, libc::SYS_sendto, libc::SYS_recvfrom];
+        let traced: Vec<i64> =
+            shortened.into_iter().chain([libc::SYS_epoll_ctl, libc::SYS_rt_sigprocmask]).collect();
+        assert_eq!(super::traced(), traced.into_iter().map(i64::cast_unsigned).collect::<Vec<_>>());
     }
 }

@@ -38,6 +38,7 @@ use bis_tracee::{
 
 use crate::{
     base::{Started, say_ours},
+    chaos::Chaos,
     crew::with_slot,
     domain::Domain,
     error::{RecordError, Result},
@@ -109,6 +110,25 @@ fn traits_of(session: &Session, tid: Tid, has_rseq: bool) -> Traits {
     }
     let nice = proc::Stat::of(tid).ok().and_then(|stat| stat.nice()).unwrap_or(0);
     Traits { nice, wishes, reads_tsc: false, segv: None }
+}
+
+/// The streams whose edges the process has asked for before it was found: chaos does not shorten what it
+/// reads and writes there.
+fn note_edges(chaos: &Chaos, pid: Tid) {
+    for entry in fs::read_dir(proc::path(pid, "fdinfo")).into_iter().flatten().flatten() {
+        let text = proc::read_text(entry.path()).unwrap_or_default();
+        text.lines().filter_map(edges_at).for_each(|inode| chaos.note_edges(inode));
+    }
+}
+
+/// The number of the inode in a line of an epoll's /proc/PID/fdinfo, if that epoll tells of its edges
+/// (EPOLLET).
+fn edges_at(line: &str) -> Option<u64> {
+    let words = || line.strip_prefix("tfd:").into_iter().flat_map(str::split_whitespace);
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    let events = words().skip_while(|word| *word != "events:").nth(1).and_then(hex)?;
+    let inode = words().find_map(|word| word.strip_prefix("ino:")).and_then(hex);
+    inode.filter(|_| events & u64::from(libc::EPOLLET.cast_unsigned()) != 0)
 }
 
 /// The tasks of a process that was found, and where its heap ends.
@@ -190,6 +210,9 @@ impl Image {
         let has_rseq = found.tids().any(|tid| sys::rseq_of(tid).is_some());
         let traits = found.tids().map(|tid| (tid, traits_of(session, tid, has_rseq))).collect();
         session.limits.begin(pid);
+        if let Some(chaos) = &session.chaos {
+            note_edges(chaos, pid);
+        }
         Ok(Image { pid, traits, prepared: found.prepare(memory)? })
     }
 
@@ -402,5 +425,20 @@ impl Process {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoll_says_of_what_it_tells_edges() {
+        let line = |events| {
+            format!("tfd:        5 events: {events:>8} data:                5  pos:0 ino:4f2a sdev:8")
+        };
+        assert_eq!(edges_at(&line("8000001d")), Some(0x4f2a));
+        assert_eq!(edges_at(&line("1d")), None);
+        assert_eq!(edges_at("pos:	0"), None);
     }
 }

@@ -1,4 +1,7 @@
 //! With chaos: reads and writes that move fewer bytes than they were asked to, where POSIX lets them.
+//!
+//! Not where somebody waits for edges (EPOLLET): of a stream, a read or write that has moved less than it was
+//! asked to says that there is no more, and that the next edge is to be waited for (epoll(7), question 9).
 
 use std::{
     fs,
@@ -6,9 +9,10 @@ use std::{
 };
 
 use bis_syscalls::{Call, Transfer, row};
-use bis_trace::types::{Fd, Registers, Tid};
+use bis_trace::types::{Addr, Fd, Registers, Tid};
 use bis_tracee::proc;
 
+use super::Exit;
 use crate::{chaos::Chaos, crew::Crew, error::Result, task::InCall};
 
 /// The fewest bytes that this read or write may move with nothing lost, if it may move fewer than asked for:
@@ -26,6 +30,9 @@ fn least(chaos: &Chaos, tid: Tid, call: &Call) -> Option<u64> {
     }
     let fd = Fd::of_arg(call.args[0]);
     let meta = fs::metadata(proc::fd(tid, fd)).ok()?;
+    if chaos.has_edges(meta.ino()) {
+        return None;
+    }
     let waits = flags & u64::from(libc::MSG_DONTWAIT.cast_unsigned()) == 0 && !is_nonblocking(tid, fd);
     if !transfer.reads && waits {
         return None;
@@ -58,6 +65,20 @@ fn least_of_socket(tid: Tid, inode: u64, local: u64) -> Option<u64> {
 }
 
 impl Crew {
+    /// At the exit of an `epoll_ctl`: are a descriptor's edges asked for?
+    pub fn learn_edges(&self, it: &Exit<'_>) {
+        let Some(chaos) = self.session.chaos.as_ref().filter(|_| it.result == 0) else { return };
+        let [_, operation, fd, event, ..] = it.args();
+        let asks = [libc::EPOLL_CTL_ADD, libc::EPOLL_CTL_MOD].map(|asks| u64::from(asks.cast_unsigned()));
+        let edges = libc::EPOLLET.cast_unsigned();
+        if asks.contains(&(operation & u64::from(u32::MAX)))
+            && self.memory.read_u32(Addr(event)).is_ok_and(|events| events & edges != 0)
+            && let Ok(meta) = fs::metadata(proc::fd(it.tid, Fd::of_arg(fd)))
+        {
+            chaos.note_edges(meta.ino());
+        }
+    }
+
     /// At the entry of a call that is about to be made: asks the kernel for fewer bytes than the program
     /// does, perhaps.
     pub fn shorten(&mut self, tid: Tid, call: &Call) -> Result<()> {

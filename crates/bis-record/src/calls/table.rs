@@ -179,6 +179,7 @@ pub fn learned(nr: u64) -> Option<Leave> {
         libc::SYS_chdir | libc::SYS_fchdir => |domain, it| { if it.result == 0 { domain.show_folder(it.tid); } Ok(()) },
         libc::SYS_setns => |domain, it| { if it.result == 0 { domain.session.expect_namespaces(); } Ok(()) },
         libc::SYS_setitimer | libc::SYS_alarm | libc::SYS_timer_create => |domain, _| { domain.checkpoints.note_timer(); Ok(()) },
+        libc::SYS_epoll_ctl => |domain, it| { domain.learn_edges(it); Ok(()) },
         libc::SYS_sigaltstack => |domain, it| { domain.task(it.tid)?.alt_stack = None; Ok(()) },
         libc::SYS_unshare => |domain, it| domain.learn_unshare(it),
         _ => return None,
