@@ -702,9 +702,11 @@ program has stopped for another watchpoint of the same bytes."""
     def created_with(cls, point, where, code, condition):
         cls.plain.pop(point.number, None)
         cls.given[point.number] = (where, code, condition)
-        with gdb.with_parameter("language", "c"):
-            point.condition = "$_bis_if(%d)" % point.number
-        cls.is_making = False
+        try:
+            with gdb.with_parameter("language", "c"):
+                point.condition = "$_bis_if(%d)" % point.number
+        finally:
+            cls.is_making = False
         cls.tell()
 
     @classmethod
@@ -715,7 +717,9 @@ program has stopped for another watchpoint of the same bytes."""
         try:
             with gdb.with_parameter("language", BisWatched.languages.get(point.number, "auto")):
                 value = gdb.parse_and_eval(point.expression.removeprefix(BisWatched.LOCATION))
-            if value.address is not None:
+            # Of an expression that leads through pointers, gdb watches these, too.
+            is_one = point.expression.startswith(BisWatched.LOCATION) or re.fullmatch(r"[\w.]+", point.expression)
+            if value.address is not None and is_one:
                 cls.plain[point.number] = (int(value.address), value.type.sizeof)
         except (gdb.error, RuntimeError):
             pass
@@ -911,7 +915,7 @@ class BisWatches:
         files = set()
         for name in re.findall(r"[A-Za-z_]\w*", re.sub(r"(\.|->)\s*[A-Za-z_]\w*", "", expression)):
             try:
-                symbol = gdb.lookup_symbol(name, block)[0] if block else gdb.lookup_global_symbol(name)
+                symbol = gdb.lookup_symbol(name, block)[0] if block else gdb.lookup_global_symbol(name) or gdb.lookup_static_symbol(name)
             except (gdb.error, RuntimeError):
                 continue
             if symbol is not None and symbol.symtab is not None and symbol.is_variable:

@@ -23,6 +23,9 @@ const CALLS_MIN: u64 = 1000;
 /// Whose tasks have run for more than this many cores' time have no room on one.
 const RAN_MAX: f64 = 1.6;
 
+/// Those that run for more than this together, and make few calls, would rather have more than one core.
+const FULL: f64 = 0.8;
+
 /// A domain that has run for more than this part of the time, and made hardly a call, computes.
 const COMPUTED: f64 = 0.3;
 const COMPUTED_CALLS: u64 = 30;
@@ -59,13 +62,14 @@ impl Placing {
 pub struct Work {
     /// Its hooked calls.
     pub calls: u64,
-    /// Which part of the time its supervisor and tasks have run, together.
-    pub ran: f64,
+    /// Which part of the time its supervisor and tasks have run, together; `None`: tasks of it have taken
+    /// turns.
+    pub ran: Option<f64>,
 }
 
 impl Work {
     fn computes(self) -> bool {
-        self.ran > COMPUTED && self.calls < COMPUTED_CALLS
+        self.calls < COMPUTED_CALLS && self.ran.is_none_or(|ran| ran > COMPUTED)
     }
 }
 
@@ -96,12 +100,15 @@ impl Gather {
     /// on, if that changes.
     pub fn look(&mut self, all: &[Work]) -> Option<Placing> {
         let calls = all.iter().map(|work| work.calls).sum();
+        let ran: f64 = all.iter().filter_map(|work| work.ran).sum();
+        let computes = all.iter().any(|work| work.computes());
         let may_gain = || {
             all.iter().filter(|work| work.calls > COMPUTED_CALLS).count() > 1
                 && calls > CALLS_MIN
-                && all.iter().map(|work| work.ran).sum::<f64>() < RAN_MAX
+                && ran < RAN_MAX
+                && !computes
         };
-        if self.placing == Placing::Together && all.iter().any(|work| work.computes()) {
+        if self.placing == Placing::Together && (computes || calls <= CALLS_MIN && ran > FULL) {
             return Some(self.give_up());
         }
         match self.phase {
@@ -136,6 +143,11 @@ impl Gather {
         }
     }
 
+    /// Who shares the core starves there: from now on they are spread.
+    pub fn spread(&mut self) -> Option<Placing> {
+        (self.placing == Placing::Together).then(|| self.give_up())
+    }
+
     /// As it was, for longer than the last time.
     fn give_up(&mut self) -> Placing {
         self.placing = self.placing.other();
@@ -151,7 +163,7 @@ mod tests {
 
     /// A client and a server that make so many calls each.
     fn pair(calls: u64) -> [Work; 2] {
-        [Work { calls, ran: 0.4 }; 2]
+        [Work { calls, ran: Some(0.4) }; 2]
     }
 
     /// So many looks at what makes `spread` or `together` calls: how often domains were together, and how
@@ -190,9 +202,12 @@ mod tests {
     fn nothing_is_tried_with_what_has_no_room_on_one_core_or_hardly_calls_or_is_alone() {
         let mut gather = Gather::new();
         for _ in 0..100 {
-            assert_eq!(gather.look(&[Work { calls: 9000, ran: 0.9 }; 2]), None);
-            assert_eq!(gather.look(&[Work { calls: 100, ran: 0.1 }; 2]), None);
-            assert_eq!(gather.look(&[Work { calls: 9000, ran: 0.1 }, Work { calls: 0, ran: 0.1 }]), None);
+            assert_eq!(gather.look(&[Work { calls: 9000, ran: Some(0.9) }; 2]), None);
+            assert_eq!(gather.look(&[Work { calls: 100, ran: Some(0.1) }; 2]), None);
+            assert_eq!(
+                gather.look(&[Work { calls: 9000, ran: Some(0.1) }, Work { calls: 0, ran: Some(0.1) }]),
+                None
+            );
         }
     }
 
@@ -201,9 +216,33 @@ mod tests {
         let mut gather = Gather::new();
         looks(&mut gather, 10, 5000, 8000);
         assert_eq!(gather.placing, Placing::Together);
-        let computes =
-            [Work { calls: 5000, ran: 0.3 }, Work { calls: 5000, ran: 0.3 }, Work { calls: 1, ran: 0.4 }];
+        let computes = [
+            Work { calls: 5000, ran: Some(0.3) },
+            Work { calls: 5000, ran: Some(0.3) },
+            Work { calls: 1, ran: Some(0.4) },
+        ];
         assert_eq!(gather.look(&computes), Some(Placing::Spread));
+    }
+
+    #[test]
+    fn who_takes_turns_and_makes_no_calls_computes_and_so_does_who_makes_few_and_fills_the_core() {
+        let takes_turns = Work { calls: 5, ran: None };
+        for now in
+            [[pair(5000).as_slice(), &[takes_turns]].concat(), vec![Work { calls: 300, ran: Some(0.5) }; 2]]
+        {
+            let mut gather = Gather::new();
+            looks(&mut gather, 10, 5000, 8000);
+            assert_eq!(gather.placing, Placing::Together);
+            assert_eq!(gather.look(&now), Some(Placing::Spread));
+        }
+    }
+
+    #[test]
+    fn who_starves_is_spread() {
+        let mut gather = Gather::new();
+        assert_eq!(gather.spread(), None);
+        looks(&mut gather, 10, 5000, 8000);
+        assert_eq!((gather.spread(), gather.spread()), (Some(Placing::Spread), None));
     }
 
     #[test]

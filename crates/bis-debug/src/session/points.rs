@@ -98,7 +98,12 @@ impl Points {
         }
         let has = |at: Addr, bytes: u64| at <= addr && addr + len <= at.saturating_add(bytes);
         let around = self.watch_conditions.iter().filter(|((at, bytes), _)| has(*at, *bytes));
-        around.flat_map(|(_, conditions)| conditions.clone()).collect()
+        let around: Vec<&Vec<Vec<u8>>> = around.map(|(_, conditions)| conditions).collect();
+        // One without any stops each time.
+        if around.iter().any(|conditions| conditions.is_empty()) {
+            return Vec::new();
+        }
+        around.into_iter().flatten().cloned().collect()
     }
 
     /// Only a called function comes there.

@@ -309,7 +309,7 @@ impl Watch {
         let starved = places.balance.look(seats);
         starved.into_iter().for_each(|core| cores.avoid(core));
         if may_gather && cores.count() > 1 {
-            places.gather(&all, cores);
+            places.gather(&all, cores, starved);
         }
     }
 

@@ -4,11 +4,23 @@
 //! `exit.c`). To the kernel, bis is the parent of the recording's orphans, and could. So it is looked here,
 //! too, with the parents that processes have in their own eyes.
 
-use bis_trace::types::Tid;
-use bis_tracee::proc::{self, Stat};
+use std::collections::BTreeSet;
+
+use bis_trace::types::{self, Tid};
+use bis_tracee::{
+    proc::{self, Fields, Stat},
+    siginfo::bit,
+};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::Session;
+
+/// Has SIGCONT been sent to the task's process, of which its supervisor has not heard yet?
+fn is_continued(tid: Tid) -> bool {
+    let sets = ["SigPnd", "ShdPnd"];
+    let pending = Fields::of(tid).map(|fields| sets.map(|set| fields.number(set, 16).unwrap_or(0)));
+    pending.is_some_and(|sets| sets.iter().any(|set| set & bit(types::Signal::CONT) != 0))
+}
 
 impl Session {
     /// A signal is about to stop this task with its process.
@@ -16,14 +28,13 @@ impl Session {
         self.halted.stops(tid, self.may_be_continued(tid));
     }
 
-    /// A process has ended: stopped groups that have become orphaned by that go on.
+    /// A process has stopped, or one has ended: stopped groups that have become orphaned by that go on.
     pub fn let_orphaned_go(&self) {
-        for tid in self.halted.forsaken(|tid| self.may_be_continued(tid)) {
-            let group = Stat::of(tid).ok().and_then(|stat| stat.group());
-            let Some(group) = group.and_then(Pid::from_raw).filter(|group| !group.is_init()) else {
-                continue;
-            };
-            tracing::debug!(%tid, group = group.as_raw_pid(), "a stopped process group is orphaned");
+        let forsaken = self.halted.forsaken(|tid| self.may_be_continued(tid));
+        let group = |tid: Tid| Stat::of(tid).ok().filter(|_| !is_continued(tid))?.group();
+        let groups: BTreeSet<i32> = forsaken.into_iter().filter_map(group).collect();
+        for group in groups.into_iter().filter_map(Pid::from_raw).filter(|group| !group.is_init()) {
+            tracing::debug!(group = group.as_raw_pid(), "a stopped process group is orphaned");
             for signal in [Signal::HUP, Signal::CONT] {
                 // All of them may have ended meanwhile.
                 let _ = kill_process_group(group, signal);

@@ -38,8 +38,7 @@ impl Places {
         }
     }
 
-    /// What these domains have done since the last look, as far as they were there. How long one has run in
-    /// which another task runs now is not known.
+    /// What these domains have done since the last look, as far as they were there.
     fn work(&mut self, all: &[(DomainId, Arc<Watched>)]) -> Vec<Work> {
         let then = mem::take(&mut self.calls);
         let share = balance::EVERY.as_secs_f64() / self.balance.passed().as_secs_f64();
@@ -47,15 +46,17 @@ impl Places {
             let now = watched.get(state::COUNT);
             self.calls.insert(*id, now);
             let calls = (now.saturating_sub(*then.get(id)?) as f64 * share) as u64;
-            Some(Work { calls, ran: self.balance.ran(u64::from(id.0)).unwrap_or(0.0) })
+            Some(Work { calls, ran: self.balance.ran(u64::from(id.0)) })
         };
         all.iter().filter_map(of).collect()
     }
 
-    /// All these domains go to one core, or each to its own again, if that is likely to be faster.
-    pub(super) fn gather(&mut self, all: &[(DomainId, Arc<Watched>)], cores: &Cores) {
+    /// All these domains go to one core, or each to its own again, if that is likely to be faster. On
+    /// `starved`, one has just got nothing at all.
+    pub(super) fn gather(&mut self, all: &[(DomainId, Arc<Watched>)], cores: &Cores, starved: Option<usize>) {
         let work = self.work(all);
-        let changed = self.gather.look(&work);
+        let is_starved = starved.is_some() && starved == self.shared;
+        let changed = if is_starved { self.gather.spread() } else { self.gather.look(&work) };
         if let Some(placing) = changed {
             tracing::debug!(?placing, ?work, "domains are sent elsewhere");
             self.shared = (placing == Placing::Together).then(|| busiest(all)).flatten();
