@@ -344,7 +344,11 @@ impl Balance {
             let now: Vec<(Tid, Spent)> =
                 pinned.threads().filter_map(|tid| Some((tid, spent(tid)?))).collect();
             self.spent.insert(pinned.id, (*pinned, now.clone()));
-            let Some((_, then)) = before.get(&pinned.id).filter(|(same, _)| same == pinned) else { continue };
+            // The same threads, be they on another core now.
+            let are_same = |then: &Pinned| Pinned { core: pinned.core, ..*then } == *pinned;
+            let Some((then_pinned, then)) = before.get(&pinned.id).filter(|(then, _)| are_same(then)) else {
+                continue;
+            };
             let mut sum = Spent::default();
             for (tid, now) in now {
                 let Some((_, then)) = then.iter().find(|(of, _)| *of == tid) else { continue };
@@ -355,7 +359,8 @@ impl Balance {
                 sum.waited += if waits { passed } else { since.waited };
             }
             self.ran.insert(pinned.id, sum.ran);
-            if let Some(need) = sum.need(passed)
+            if then_pinned == pinned
+                && let Some(need) = sum.need(passed)
                 && (need == Need::AnyOther || !self.together)
                 && crowded.is_none_or(|(most, _)| need > most)
             {
