@@ -13,9 +13,11 @@
 //! hooked calls they make there in the same time. Where they make more, they stay together, and now and then
 //! it is tried whether that is still so. Each try that was in vain doubles the time to the next.
 
-/// Between two tries pass so many looks at least, and at most.
+/// Between two tries pass so many looks at least, and at most; and after one that has paid: the next is
+/// likely to be in vain.
 const REST_MIN: u32 = 8;
 const REST_MAX: u32 = 640;
+const REST_PAID: u32 = 32;
 
 /// Domains that make fewer hooked calls in a look have no reason to be together.
 const CALLS_MIN: u64 = 1000;
@@ -136,7 +138,7 @@ impl Gather {
                 None
             }
             Phase::Tries(before) if self.placing.pays(calls, before) => {
-                (self.phase, self.next_rest) = (Phase::Rests(4 * REST_MIN), 8 * REST_MIN);
+                (self.phase, self.next_rest) = (Phase::Rests(REST_PAID), 2 * REST_PAID);
                 None
             }
             Phase::Tries(_) => Some(self.give_up()),

@@ -61,17 +61,19 @@ impl Halted {
         }
     }
 
-    /// Looks at each stopped task whether somebody is there who could let it go on. Those for which this has
-    /// come to an end since the last look.
-    pub fn forsaken(&self, is_kept: impl Fn(Tid) -> bool) -> Vec<Tid> {
+    /// The tasks that a signal stops, or has stopped.
+    pub fn stopped(&self) -> Vec<Tid> {
         if !self.is_used.load(Ordering::Acquire) {
             return Vec::new();
         }
-        let is_forsaken = |(tid, kept): (&Tid, &mut bool)| {
-            let before = mem::replace(kept, is_kept(*tid));
-            (before && !*kept).then_some(*tid)
-        };
-        self.kept().iter_mut().filter_map(is_forsaken).collect()
+        self.kept().keys().copied().collect()
+    }
+
+    /// It was looked whether somebody is there who could let this task go on. True: nobody is, and at the
+    /// last look somebody was.
+    pub fn look(&self, tid: Tid, is_kept: bool) -> bool {
+        let before = self.kept().get_mut(&tid).map(|kept| mem::replace(kept, is_kept));
+        before == Some(true) && !is_kept
     }
 }
 
@@ -93,12 +95,16 @@ mod tests {
     #[test]
     fn who_loses_the_last_who_could_let_it_go_on_is_told_once() {
         let halted = Halted::default();
+        assert_eq!(halted.stopped(), []);
         halted.stops(Tid(7), true);
         halted.stops(Tid(8), true);
         halted.stops(Tid(9), false);
-        assert_eq!(halted.forsaken(|tid| tid != Tid(9)), [], "nobody was there before either");
+        assert!(!halted.look(Tid(7), true) && !halted.look(Tid(8), true));
+        assert!(!halted.look(Tid(9), false), "nobody was there before either");
         halted.forget_stop(Tid(8));
-        assert_eq!(halted.forsaken(|_| false), [Tid(7)]);
-        assert_eq!(halted.forsaken(|_| false), []);
+        assert!(!halted.look(Tid(8), false), "it has gone on");
+        assert!(halted.look(Tid(7), false) && !halted.look(Tid(7), false));
+        halted.forget_stop(Tid(9));
+        assert_eq!(halted.stopped(), [Tid(7)]);
     }
 }

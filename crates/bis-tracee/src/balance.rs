@@ -288,7 +288,7 @@ impl Balance {
     }
 
     /// Which part of the time the seat of this number has run between the last two looks; `None`: it was not
-    /// there at both.
+    /// there at both, or another task of it is the runner now.
     pub fn ran(&self, id: u64) -> Option<f64> {
         Some(self.ran.get(&id)?.as_secs_f64() / self.passed.as_secs_f64())
     }

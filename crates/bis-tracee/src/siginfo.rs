@@ -204,6 +204,11 @@ pub fn has_open(tid: Tid) -> bool {
     (own | shared) & !blocked != 0
 }
 
+/// Does this signal wait for the task or its process? Reads `/proc/TID/status`.
+pub fn is_pending(tid: Tid, signal: Signal) -> bool {
+    signal_sets(tid, ["SigPnd", "ShdPnd"]).iter().any(|set| set & bit(signal) != 0)
+}
+
 /// Would the kernel give this task a signal that its process is sent? It lives, and does not block it. Reads
 /// `/proc/TID/status`.
 pub fn may_take(tid: Tid, signal: Signal) -> bool {

@@ -1,7 +1,6 @@
 // PTRACE_INTERRUPT, SIGSTOP and PTRACE_SEIZE of a task that makes no calls, and asks for the time stamp or
 // for what the processor is, again and again: it stops each time, soon, and stays stopped.
-#include "../guest.h"
-#include <sys/ptrace.h>
+#include "looping.h"
 
 enum { ROUNDS = 8 };
 
@@ -32,52 +31,17 @@ static void reads_counter_unseen(void) {
 
 static void (*const loops[])(void) = {asks_cpuid, reads_counter, reads_counter_unseen};
 
-static pid_t starts(void (*loop)(void)) {
-  int pipes[2];
-  CHECK(pipe(pipes) == 0);
-  pid_t pid = fork();
-  CHECK(pid >= 0);
-  if (pid == 0) {
-    CHECK(write(pipes[1], "r", 1) == 1);
-    loop();
-  }
-  char byte;
-  CHECK(read(pipes[0], &byte, 1) == 1);
-  close(pipes[0]);
-  close(pipes[1]);
-  sleep_ms(3);
-  return pid;
-}
-
-// A stop comes, within two seconds.
-static int stop_of(pid_t pid) {
-  for (int left = 2000; left > 0; left--) {
-    int status;
-    pid_t found = waitpid(pid, &status, __WALL | WNOHANG);
-    CHECK(found == 0 || found == pid);
-    if (found == pid) {
-      CHECK(WIFSTOPPED(status));
-      return status >> 8;
-    }
-    sleep_ms(1);
-  }
-  return 0;
-}
+// They come soon.
+enum { STOP_MS = 2000 };
 
 // Its process is stopped, which its tracer hears of, and goes on.
 static void goes_on_with_process(pid_t pid) {
-  CHECK(stop_of(pid) == (SIGSTOP | stopped));
+  CHECK(stop_of(pid, STOP_MS) == (SIGSTOP | stopped));
   CHECK(ptrace(PTRACE_LISTEN, pid, 0, 0) == 0);
   int status;
   CHECK(waitpid(pid, &status, __WALL | WNOHANG) == 0);
   CHECK(kill(pid, SIGCONT) == 0);
-  CHECK(stop_of(pid) == (SIGTRAP | stopped));
-}
-
-static void ends(pid_t pid) {
-  CHECK(kill(pid, SIGKILL) == 0);
-  int status;
-  CHECK(waitpid(pid, &status, __WALL) == pid && WIFSIGNALED(status));
+  CHECK(stop_of(pid, STOP_MS) == (SIGTRAP | stopped));
 }
 
 static void stops_where_asked(void (*loop)(void)) {
@@ -85,14 +49,14 @@ static void stops_where_asked(void (*loop)(void)) {
   CHECK(ptrace(PTRACE_SEIZE, pid, 0, 0) == 0);
   for (int again = 0; again < 3; again++) {
     CHECK(ptrace(PTRACE_INTERRUPT, pid, 0, 0) == 0);
-    CHECK(stop_of(pid) == (SIGTRAP | stopped));
+    CHECK(stop_of(pid, STOP_MS) == (SIGTRAP | stopped));
     CHECK(ptrace(PTRACE_CONT, pid, 0, 0) == 0);
     CHECK(kill(pid, SIGSTOP) == 0);
-    CHECK(stop_of(pid) == SIGSTOP);
+    CHECK(stop_of(pid, STOP_MS) == SIGSTOP);
     CHECK(ptrace(PTRACE_CONT, pid, 0, SIGSTOP) == 0);
     goes_on_with_process(pid);
     CHECK(ptrace(PTRACE_CONT, pid, 0, 0) == 0);
-    CHECK(stop_of(pid) == SIGCONT);
+    CHECK(stop_of(pid, STOP_MS) == SIGCONT);
     CHECK(ptrace(PTRACE_CONT, pid, 0, SIGCONT) == 0);
   }
   ends(pid);

@@ -3,13 +3,14 @@
 use std::fs::File;
 
 use bis_replay::ours::Believed;
+use bis_syscalls::narrow::siginfo_narrowed;
 use bis_trace::{
     event::{Base, Event, EventKind, FileEntry, Meta},
     types::{Addr, DomainId, EventSeq, Registers, Signal, Tid},
 };
 use bis_tracee::maps::Mapping;
 
-use super::{Session, processes, siginfo};
+use super::{Session, processes};
 
 /// Where the strings and numbers end that the kernel has put on a new program's stack.
 const STACK_MAX: usize = 1 << 20;
@@ -197,8 +198,10 @@ impl Session<'_> {
     /// What the kernel says of the signal that a thread is about to get, or that has ended it; else, what it
     /// says of a trap. As the program's own kind of programs has it.
     pub fn siginfo(&self, tid: Tid) -> Vec<u8> {
-        let info = self.wide_siginfo(tid);
-        if self.word_len() == 4 { siginfo::narrow(&info) } else { info }
+        // A trace may have less of it.
+        let mut info = self.wide_siginfo(tid);
+        info.resize(size_of::<libc::siginfo_t>(), 0);
+        if self.word_len() == 4 { siginfo_narrowed(&info) } else { info }
     }
 
     fn wide_siginfo(&self, tid: Tid) -> Vec<u8> {

@@ -50,7 +50,6 @@ mod run;
 mod rung;
 mod searched;
 mod settle;
-mod siginfo;
 pub mod source;
 mod stopper;
 mod strides;

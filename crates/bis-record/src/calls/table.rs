@@ -13,6 +13,8 @@
 //! - `rseq`, which is refused, but not to a program that had it before it was found (`call.rs`);
 //! - one request of `ioctl` (`calls/shown/reading.rs`), and `set_thread_area`, which only the 32-bit table
 //!   has (`calls/narrow.rs`);
+//! - a write, which chaos leaves to its hook where it goes to a regular file (`chaos.rs`), and the calls in
+//!   whose places the kernel's clock functions are patched (`hooks/patching.rs`);
 //! - the three calls that come another way than through a `syscall` of the program's (`calls/vsyscall.rs`).
 
 use bis_syscalls::{Call, Handler};

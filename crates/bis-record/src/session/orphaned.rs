@@ -4,36 +4,42 @@
 //! `exit.c`). To the kernel, bis is the parent of the recording's orphans, and could. So it is looked here,
 //! too, with the parents that processes have in their own eyes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use bis_trace::types::{self, Tid};
 use bis_tracee::{
-    proc::{self, Fields, Stat},
-    siginfo::bit,
+    proc::{self, Stat},
+    siginfo::is_pending,
 };
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::Session;
 
-/// Has SIGCONT been sent to the task's process, of which its supervisor has not heard yet?
-fn is_continued(tid: Tid) -> bool {
-    let sets = ["SigPnd", "ShdPnd"];
-    let pending = Fields::of(tid).map(|fields| sets.map(|set| fields.number(set, 16).unwrap_or(0)));
-    pending.is_some_and(|sets| sets.iter().any(|set| set & bit(types::Signal::CONT) != 0))
+fn group_of(tid: Tid) -> Option<i32> {
+    Stat::of(tid).ok()?.group()
 }
 
 impl Session {
     /// A signal is about to stop this task with its process.
     pub fn about_to_stop(&self, tid: Tid) {
-        self.halted.stops(tid, self.may_be_continued(tid));
+        let is_kept = || group_of(tid).is_none_or(|group| self.may_be_continued(group, tid));
+        self.halted.stops(tid, is_kept());
+        // Who ended while it was looked did not find it stopped: the kernel sends nothing then.
+        self.halted.look(tid, is_kept());
     }
 
-    /// A process has stopped, or one has ended: stopped groups that have become orphaned by that go on.
+    /// A process has ended: stopped groups that have become orphaned by that go on.
     pub fn let_orphaned_go(&self) {
-        let forsaken = self.halted.forsaken(|tid| self.may_be_continued(tid));
-        let group = |tid: Tid| Stat::of(tid).ok().filter(|_| !is_continued(tid))?.group();
-        let groups: BTreeSet<i32> = forsaken.into_iter().filter_map(group).collect();
-        for group in groups.into_iter().filter_map(Pid::from_raw).filter(|group| !group.is_init()) {
+        let (mut known, mut orphaned) = (HashMap::new(), BTreeSet::new());
+        for tid in self.halted.stopped() {
+            let Some(group) = group_of(tid) else { continue };
+            let is_kept = *known.entry(group).or_insert_with(|| self.may_be_continued(group, tid));
+            // One whose supervisor has not heard yet that it goes on is not stopped any more.
+            if self.halted.look(tid, is_kept) && !is_pending(tid, types::Signal::CONT) {
+                orphaned.insert(group);
+            }
+        }
+        for group in orphaned.into_iter().filter_map(Pid::from_raw).filter(|group| !group.is_init()) {
             tracing::debug!(group = group.as_raw_pid(), "a stopped process group is orphaned");
             for signal in [Signal::HUP, Signal::CONT] {
                 // All of them may have ended meanwhile.
@@ -42,9 +48,9 @@ impl Session {
         }
     }
 
-    /// Has the process group of this task a member whose parent is in another group of its session?
-    fn may_be_continued(&self, tid: Tid) -> bool {
-        let Some(group) = Stat::of(tid).ok().and_then(|stat| stat.group()) else { return true };
+    /// Has this process group a member whose parent is in another group of its session? `tid` is one of it:
+    /// of most groups, its own parent is.
+    fn may_be_continued(&self, group: i32, tid: Tid) -> bool {
         let is_kept = |pid: Tid| {
             let member = Stat::of(pid).ok().filter(|stat| stat.group() == Some(group));
             let Some(member) = member.filter(|stat| !matches!(stat.state(), Some('Z' | 'X'))) else {
@@ -59,7 +65,6 @@ impl Session {
             Stat::of(parent)
                 .is_ok_and(|parent| parent.group() != Some(group) && parent.session() == member.session())
         };
-        // Of most groups, it is the one that has stopped itself.
         is_kept(tid) || proc::processes().into_iter().any(is_kept)
     }
 }

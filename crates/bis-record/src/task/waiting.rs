@@ -229,10 +229,7 @@ impl Recorder<'_> {
         let is_halted = matches!(status, Status::GroupStop(_));
         let will_be = self.tasks.get(&tid).is_some_and(|task| task.is_halted && status != Status::Trap);
         self.session.halted.set(tid, is_halted || will_be);
-        if is_halted {
-            // Who could let it go on may have ended just before it stopped.
-            self.session.let_orphaned_go();
-        } else if !will_be {
+        if !(is_halted || will_be) {
             self.session.halted.forget_stop(tid);
         }
         // A thread that execs goes on under its leader's id; to us it is still the thread.
