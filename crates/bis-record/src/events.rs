@@ -389,6 +389,21 @@ impl Recorder<'_> {
         self.event_with(tid, EventKind::SyscallEnter { nr, entry }, sums)
     }
 
+    /// Writes that a task which stands at the entry of a call, with the registers `entry`, is in front of the
+    /// call that `next` says.
+    pub fn say_set_back(
+        &mut self,
+        tid: Tid,
+        entry: &Registers,
+        next: &Registers,
+        outcome: Outcome,
+    ) -> Result<()> {
+        let outcome = Box::new(Outcome { regs: next.before_call(), ..outcome });
+        self.event(tid, EventKind::Syscall { nr: entry.orig_rax, entry: *entry, outcome })?;
+        self.task(tid)?.standing.describe();
+        Ok(())
+    }
+
     /// The kernel writes the words of a priority-inheriting futex when it puts a task to sleep on it, not
     /// when the call returns. They get an event of their own before the call's entry: one that leaves the
     /// task in front of the same system call.

@@ -252,6 +252,16 @@ impl Trace {
         &self.ending
     }
 
+    /// What the recorder has said behind the end of a complete log, without memory for what it does there: a
+    /// clause for people.
+    pub fn last_words_behind_end(&self) -> Option<String> {
+        match self.ending {
+            Ending::Complete { .. } => last_words(&self.dir),
+            // It ends with them already.
+            Ending::Cut { .. } | Ending::Recording => None,
+        }
+    }
+
     /// Reads what an event has outside of the log, in the place of what `buffer` held, and checks its sum.
     pub fn read_cloned(&self, cloned: &Cloned, buffer: &mut Vec<u8>) -> Result<()> {
         self.clones.read(&self.dir, cloned, buffer)

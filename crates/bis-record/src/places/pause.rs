@@ -17,14 +17,16 @@ use std::{ops::Range, sync::Arc, time::Duration};
 
 use bis_rewrite::{Place, Run, Span};
 use bis_trace::{
-    event::{EventKind, MemWrite, Pause, PausePlace, SignalPoint},
+    event::{EventKind, MemWrite, Outcome, Pause, PausePlace, SignalPoint},
     types::{Addr, Registers, Tid},
 };
 use bis_tracee::{
-    Glance, TraceeError,
+    Glance, Memory, TraceeError,
     maps::{self, Mapping},
     pagemap::{Page, PageMap},
-    place, task, xsave,
+    place, task,
+    ticks::RESUME_FLAG,
+    xsave,
 };
 use iced_x86::{Decoder, DecoderOptions, OpKind};
 
@@ -43,6 +45,9 @@ use crate::{
     space::{AddressSpace, open_mapped},
     task::stack_pointers,
 };
+
+/// The instruction of a call.
+pub const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 /// How long it may where replay must stop each time it comes to the place: a loop of a nanosecond comes there
 /// ten million times in ten milliseconds.
@@ -374,8 +379,14 @@ impl Domain {
     /// Writes down where the task stands.
     pub fn pause(&mut self, tid: Tid, span: Vec<u8>) -> Result<Registers> {
         self.drain(tid)?;
-        let sums = self.sums(tid)?;
         let regs = self.stopped(tid)?.regs()?;
+        if is_set_back(&regs, &self.memory) {
+            let rax = i64::from(-libc::ENOSYS).cast_unsigned();
+            let entry = Registers { rip: behind_call(&regs), orig_rax: regs.rax, rax, ..regs };
+            self.recorder().say_set_back(tid, &entry, &entry, Outcome::default())?;
+            return Ok(regs);
+        }
+        let sums = self.sums(tid)?;
         let xstate = self.stopped(tid)?.xstate()?;
         let extended = place::extended(&xstate);
         // In text that counts, only the places behind a count have a number (`hooks/counts.rs`).
@@ -414,6 +425,17 @@ impl Domain {
         self.event_with(tid, EventKind::Pause(Box::new(pause)), sums)?;
         Ok(regs)
     }
+}
+
+/// Does the task stand in front of a call that it has begun, and that was undone? What the instruction leaves
+/// in two registers is there already: no pause would be found in replay, but the call's entry is.
+fn is_set_back(regs: &Registers, memory: &Memory) -> bool {
+    let has_flags = (regs.r11 ^ regs.eflags) & !RESUME_FLAG == 0;
+    has_flags && regs.rcx == behind_call(regs) && memory.read_upto(regs.ip(), SYSCALL.len()) == SYSCALL
+}
+
+fn behind_call(regs: &Registers) -> u64 {
+    regs.rip.wrapping_add(SYSCALL.len() as u64)
 }
 
 impl Process {

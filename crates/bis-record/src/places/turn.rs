@@ -13,16 +13,13 @@ use crate::{
     crew::Crew,
     domain::Domain,
     error::{RecordError, Result},
-    places::Step,
+    places::{Step, pause::SYSCALL},
     task::Handle,
 };
 
 /// Steps of a task between two looks whether it should stop. A task that steps keeps the watch thread
 /// content.
 const LOOK_EVERY: u32 = 64;
-
-/// The instruction of a call.
-const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 /// How often a task is looked at for which a signal waits.
 const SIGNAL_LOOK: Duration = Duration::from_millis(1);

@@ -40,6 +40,8 @@ impl Domain {
         if is_stop(signal) {
             // Others may learn that it has stopped, and end, before it reports that.
             self.session.about_to_stop(tid);
+            let pid = self.task(tid)?.pid;
+            self.session.traced.stops(pid);
         }
         Ok(Onward::GoesAlone(Resume::Cont))
     }

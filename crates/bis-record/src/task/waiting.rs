@@ -225,6 +225,9 @@ impl Recorder<'_> {
     /// Takes down what a wait has reported.
     pub fn note(&mut self, tid: Tid, status: Status) {
         tracing::trace!(domain = %self.id, %tid, %status, "report");
+        // We have asked it to stop, and nobody else.
+        let is_ours = matches!(status, Status::GroupStop(_)) && self.session.traced.runs_alone(tid);
+        let status = if is_ours { Status::Trap } else { status };
         self.watched.stops.fetch_add(1, Ordering::Relaxed);
         let is_halted = matches!(status, Status::GroupStop(_));
         let will_be = self.tasks.get(&tid).is_some_and(|task| task.is_halted && status != Status::Trap);

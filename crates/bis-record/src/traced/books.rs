@@ -171,6 +171,8 @@ pub struct Tracee {
     pub stepped_from: Option<(Addr, Addr)>,
     /// It is to stop wherever it is (PTRACE_INTERRUPT).
     pub is_asked: bool,
+    /// Its tracer has been told that its process has stopped, and no signal has stopped that anew since.
+    pub is_stop_told: bool,
     /// The program counter and the stack pointer at the entry that it was last held at.
     pub entered: Option<(u64, u64)>,
     /// Its call, which may be made again, was told to have come back.
@@ -200,6 +202,7 @@ impl Tracee {
             due: VecDeque::new(),
             stepped_from: None,
             is_asked: false,
+            is_stop_told: false,
             entered: None,
             is_exit_told: false,
             is_behind_skipped: false,
@@ -266,6 +269,22 @@ impl Books {
     /// Has a tracer of the program's asked the task to stop, wherever it is?
     pub fn is_asked(&self, tid: Tid) -> bool {
         self.with_live(tid, |it| it.is_asked) == Some(true)
+    }
+
+    /// A signal is about to stop this process.
+    pub fn stops(&self, pid: Tid) {
+        if self.is_used() {
+            self.lock(|all| {
+                all.values_mut().filter(|it| it.pid == pid).for_each(|it| it.is_stop_told = false)
+            });
+        }
+    }
+
+    /// Has its tracer let the task go on alone, while its process is stopped? Whatever stops it then, the
+    /// kernel says that it has stopped with its process.
+    pub fn runs_alone(&self, tid: Tid) -> bool {
+        let runs = |it: &mut Tracee| it.is_stop_told && !it.is_asked && it.mode != Mode::Listen;
+        self.is_used() && self.with_live(tid, |it| it.state == State::Runs && runs(it)) == Some(true)
     }
 
     /// Does a tracer of the program's have it stopped where it touches some data?

@@ -7,7 +7,7 @@ use bis_syscalls::{
     may_block,
 };
 use bis_trace::{
-    event::{EventKind, Outcome},
+    event::Outcome,
     types::{NARROW_TABLE, Registers, Signal, Tid},
 };
 use bis_tracee::{Status, ours, siginfo::SigInfo};
@@ -16,9 +16,7 @@ use super::{
     Held,
     books::{Change, Kind, State, Stop},
 };
-use crate::{
-    calls::as_wide, domain::Domain, error::Result, events::Recorder, process::Process, task::InCall,
-};
+use crate::{calls::as_wide, domain::Domain, error::Result, process::Process, task::InCall};
 
 pub const EVENT_STOP: i32 = libc::PTRACE_EVENT_STOP;
 pub(super) const SYSGOOD: i32 = 0x80;
@@ -113,6 +111,8 @@ impl Domain {
         let tracer = self.session.traced.with(tid, |it| {
             it.state = State::Holds(Box::new(stop));
             it.stepped_from = None;
+            // Also of what was asked just now: it is told by this.
+            it.is_asked &= kind != Kind::Group;
             it.tracer
         });
         tracer.into_iter().for_each(|tracer| self.tell_tracer(tracer));
@@ -136,23 +136,6 @@ impl Domain {
         if is_midway && self.task(tid)?.call.is_none() && self.in_hook(tid)?.is_none() {
             self.pause(tid, Vec::new())?;
         }
-        self.task(tid)?.standing.describe();
-        Ok(())
-    }
-}
-
-impl Recorder<'_> {
-    /// Writes that a task which stands at the entry of a call, with the registers `entry`, is in front of the
-    /// call that `next` says.
-    pub(super) fn say_set_back(
-        &mut self,
-        tid: Tid,
-        entry: &Registers,
-        next: &Registers,
-        outcome: Outcome,
-    ) -> Result<()> {
-        let outcome = Box::new(Outcome { regs: next.before_call(), ..outcome });
-        self.event(tid, EventKind::Syscall { nr: entry.orig_rax, entry: *entry, outcome })?;
         self.task(tid)?.standing.describe();
         Ok(())
     }

@@ -184,7 +184,7 @@ impl Domain {
         if self.tell_comes_back(tid, Status::GroupStop(signal))? {
             return Ok(Told::Holds);
         }
-        self.session.traced.with_live(tid, |it| it.is_asked = false);
+        self.session.traced.with_live(tid, |it| it.is_stop_told = true);
         self.halt_with_process(tid)?;
         let event = if is_seized { EVENT_STOP } else { 0 };
         let held = Held::Report(Status::GroupStop(signal));

@@ -1,7 +1,11 @@
 //! The reader against logs that were cut, flipped, shuffled and forged: it never panics, never passes off
 //! damage as sound, and still gives what is whole.
 
-use std::{fs, os::unix::fs::symlink};
+use std::{
+    ffi::OsStr,
+    fs,
+    os::unix::{ffi::OsStrExt, fs::symlink},
+};
 
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -323,6 +327,19 @@ fn what_follows_the_cut_does_not_hide_it() {
     writer.meta(&Meta::Note { seq: writer.next_seq(), text: "x".into() }).unwrap();
     writer.finish().unwrap();
     assert_eq!(Trace::open(dir.path()).unwrap().ended(), &Ending::Cut { why });
+}
+
+#[test]
+fn a_recorder_without_memory_behind_the_end_of_its_log_is_told_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Writer::create(dir.path()).unwrap();
+    writer.meta(&Meta::End { exit_code: 0, seq: writer.next_seq() }).unwrap();
+    writer.finish().unwrap();
+    assert_eq!(Trace::open(dir.path()).unwrap().last_words_behind_end(), None);
+    fs::write(dir.path().join(OsStr::from_bytes(LAST_WORDS.to_bytes())), "failed: no memory\n").unwrap();
+    let trace = Trace::open(dir.path()).unwrap();
+    assert_eq!(trace.ended(), &Ending::Complete { exit_code: 0 });
+    assert_eq!(trace.last_words_behind_end().unwrap(), "failed: no memory");
 }
 
 /// A trace of format 2 is read, and does not say what is bis's own.

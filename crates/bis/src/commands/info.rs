@@ -41,6 +41,15 @@ pub struct Ended {
 }
 
 pub fn ending(trace: &Trace) -> Ended {
+    let Ended { short, long } = ending_of_log(trace);
+    // What the recorder does behind the end of the log fails, too.
+    match trace.last_words_behind_end() {
+        Some(words) => Ended { short, long: format!("{long}; its recorder then {words}") },
+        None => Ended { short, long },
+    }
+}
+
+fn ending_of_log(trace: &Trace) -> Ended {
     match trace.ended() {
         &Ending::Complete { exit_code } => {
             let exit = format!("exit status {exit_code}");
