@@ -3,7 +3,7 @@
 //! numbers no later than the source says. Made for the hardware source at its start; the stepping source goes
 //! through it in a test.
 
-use bis_trace::types::{Addr, Tid};
+use bis_trace::types::{Addr, Registers, Tid};
 
 use super::{Stop, TickSource};
 use crate::{
@@ -50,11 +50,7 @@ pub fn check(open: Open<'_>) -> Result<(), String> {
 fn rounds(open: Open<'_>, slot: &mut Option<Stopped>, memory: &Memory) -> Result<(), String> {
     let text = |error: crate::TraceeError| error.to_string();
     let tid = slot.as_ref().map(Stopped::tid).ok_or("the process of the check is gone")?;
-    let mut remote = Remote::new(slot).map_err(text)?;
-    let (prot, flags) = (7, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED);
-    let args = [CODE, 0x2000, prot, u64::from(flags.cast_unsigned()), u64::MAX, 0];
-    remote.must("map a page", libc::SYS_mmap, args).map_err(text)?;
-    remote.finish().map_err(text)?;
+    make_room(slot).map_err(text)?;
     let mut source = open(tid).map_err(text)?;
     for round in 0..ROUNDS {
         memory.write(Addr(CODE), &code(round % 2 == 1)).map_err(text)?;
@@ -63,6 +59,21 @@ fn rounds(open: Open<'_>, slot: &mut Option<Stopped>, memory: &Memory) -> Result
         one(&mut *source, slot, memory, stop)?;
     }
     Ok(())
+}
+
+/// Maps the pages of the code and of its stack.
+fn make_room(slot: &mut Option<Stopped>) -> Result<()> {
+    let mut remote = Remote::new(slot)?;
+    let (prot, flags) = (7, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED);
+    let args = [CODE, 0x2000, prot, u64::from(flags.cast_unsigned()), u64::MAX, 0];
+    remote.must("map a page", libc::SYS_mmap, args)?;
+    remote.finish()
+}
+
+/// The task is to begin the code.
+fn send_to_code(stopped: &mut Stopped) -> Result<()> {
+    let regs = stopped.regs()?;
+    stopped.set_regs(&Registers { rip: CODE, rsp: CODE + 0x2000, orig_rax: u64::MAX, ..regs })
 }
 
 /// One run of the loop.
@@ -74,9 +85,7 @@ fn one(
 ) -> Result<(), String> {
     let text = |error: crate::TraceeError| error.to_string();
     let stopped = slot.as_mut().ok_or("the process of the check is gone")?;
-    let regs = stopped.regs().map_err(text)?;
-    let regs = bis_trace::types::Registers { rip: CODE, rsp: CODE + 0x2000, orig_rax: u64::MAX, ..regs };
-    stopped.set_regs(&regs).map_err(text)?;
+    send_to_code(stopped).map_err(text)?;
     source.begin(memory).map_err(text)?;
     if let Some(at) = stop {
         source.stop_at(stopped, memory, Some(at)).map_err(text)?;
@@ -123,6 +132,44 @@ mod tests {
     #[test]
     fn the_stepping_source_counts_right() {
         check(&mut |_| Ok(Box::new(Stepping::default()))).unwrap();
+    }
+
+    /// A task is interrupted as it makes a step, and again before the trap of the step is told of, as it
+    /// happens on a busy machine.
+    #[test]
+    fn the_stepping_source_counts_right_where_it_is_interrupted() {
+        let (mut slot, memory) = image::spawn_stub("bis-check").unwrap();
+        let tid = slot.as_ref().unwrap().tid();
+        make_room(&mut slot).unwrap();
+        memory.write(Addr(CODE), &code(true)).unwrap();
+        let mut source = Stepping::default();
+        for _ in 0..ROUNDS {
+            send_to_code(slot.as_mut().unwrap()).unwrap();
+            source.begin(&memory).unwrap();
+            let mut was_interrupted = false;
+            for made in 0_u32.. {
+                let stopped = slot.take().unwrap();
+                let how = source.resume(&stopped, &memory).unwrap();
+                let again = was_interrupted && how == task::Resume::Cont;
+                if again {
+                    stopped.ask().unwrap();
+                }
+                let running = stopped.resume(how, None).unwrap();
+                if !was_interrupted {
+                    // It may or may not have made its step by then.
+                    (0..made % 64 * 32).for_each(|_| std::hint::spin_loop());
+                    crate::sys::interrupt(tid).unwrap();
+                }
+                let status = task::wait_for(tid).unwrap();
+                was_interrupted = status == task::Status::Trap && !again;
+                let stop = source.stopped(slot.insert(running.stopped()), &memory, status).unwrap();
+                if stop == Stop::Foreign && status != task::Status::Trap {
+                    break;
+                }
+            }
+            assert_eq!(source.count(&memory).unwrap(), BRANCHES);
+        }
+        task::end(tid);
     }
 
     /// A source that is wrong by one, or too late, is found out.

@@ -222,13 +222,16 @@ impl TickSource for Stepping {
             Ok(stopped.pending()?.iter().any(|info| SigInfo(*info).is_debug_exception()))
         };
         if status == Status::Trap
-            && matches!(self.step, Step::One { .. } | Step::Behind { .. })
+            && matches!(self.step, Step::One { .. } | Step::Behind { .. } | Step::Told)
             && is_on_its_way()?
         {
             // Without this, the trap would come between whatever is done with the task and what it does then.
             // It must not be blocked before.
             self.clear_behind(stopped)?;
-            self.done();
+            // Where the machine is busy, it is interrupted once more before it comes to the trap.
+            if self.step != Step::Told {
+                self.done();
+            }
             (self.step, self.interrupted) = (Step::Told, true);
             return Ok(Stop::Inside);
         }
