@@ -89,19 +89,36 @@ impl Served<'_> {
                 None => self.errors.sentence("the recording does not say where the program began"),
             },
             LldbCommand::WatchpointSupport => reply::text("num:3;"),
-            LldbCommand::SaveRegisters { .. } | LldbCommand::RestoreRegisters { .. } => {
-                self.errors.sentence("the recording cannot be changed: no function can be called")
+            LldbCommand::SaveRegisters { thread } => {
+                let Some(tid) = self.whose(thread) else {
+                    return self.errors.sentence("there is no such thread here");
+                };
+                match self.session.keep_registers(tid) {
+                    Ok(number) => reply::text(number.to_string()),
+                    Err(refusal) => self.errors.sentence(&refusal.text()),
+                }
             }
+            LldbCommand::RestoreRegisters { number, .. } => match self.session.put_registers_back(number) {
+                Ok(Some(())) => reply::ok(),
+                Ok(None) => self.errors.sentence("no registers are kept by this number"),
+                Err(refusal) => self.errors.sentence(&refusal.text()),
+            },
+            LldbCommand::Allocate { size, .. } => match self.session.lend(size) {
+                Some(addr) => reply::text(format!("{addr:x}")),
+                // To an error it gives no heed: it takes the address that it has not got for one that it has.
+                // Where the packet is not known, it evaluates expressions by itself.
+                None => reply::empty(),
+            },
+            LldbCommand::Free { addr } => match self.session.take_back(addr) {
+                true => reply::ok(),
+                false => self.errors.sentence("there is no such memory of the debugger's"),
+            },
             LldbCommand::ProcessInfoOf(_)
             | LldbCommand::ThreadExtendedInfo(_)
             | LldbCommand::AttachOrWait
             | LldbCommand::DetachAndStayStopped
             | LldbCommand::StructuredDataPlugins
-            | LldbCommand::LoadedLibraries(_)
-            // To an error it gives no heed: it takes the address that it has not got for one that it has, and
-            // says that memory is full. Where the packet is not known, it evaluates expressions by itself.
-            | LldbCommand::Allocate { .. }
-            | LldbCommand::Free { .. } => reply::empty(),
+            | LldbCommand::LoadedLibraries(_) => reply::empty(),
         }
     }
 
@@ -119,6 +136,10 @@ impl Served<'_> {
 
     /// The mapping at an address, or the gap.
     fn region(&self, addr: Addr) -> Region {
+        if let Some(lent) = self.session.lent_around(addr) {
+            let mapped = Mapped { read: true, write: true, execute: true, name: None };
+            return Region { start: lent.start, end: lent.end, mapped: Some(mapped) };
+        }
         let maps = self.session.maps();
         if let Some(mapping) = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&addr)) {
             let name = self.session.mapped_name(mapping);

@@ -195,12 +195,12 @@ impl<'t> Served<'t> {
         Ok("This is a copy of the program now: memory and registers can be written, and it runs on by itself.\n".into())
     }
 
-    /// Where the program stands of which the user has a copy.
-    fn end_of_diversion(&self) -> Answered {
+    /// The next resume goes to where the program stands of which the user has a copy.
+    fn end_of_diversion(&mut self) -> Answered {
         if !self.session.is_diverted() {
             return Err(Refused("this is no copy of the program".into()));
         }
-        Ok(format!("go {}\n", self.position()))
+        self.aim(self.spot(), None)
     }
 
     fn aim_at_latest_kept(&mut self) -> Answered {

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use bis_replay::Diversion;
-use bis_trace::types::{Addr, StandardStream, Tid};
+use bis_trace::types::{Addr, Registers, StandardStream, Tid};
 use bis_tracee::siginfo::SigInfo;
+
+use super::lent::Lent;
 
 /// What a library still held, of each stream.
 pub(super) type Held = BTreeMap<StandardStream, Vec<u8>>;
@@ -17,6 +19,21 @@ pub(super) struct Aside<'t> {
     pub diverted: Option<Box<Diverted<'t>>>,
     /// What was refused where the client could not be told.
     pub refused: Option<String>,
+    /// Memory that the client has asked for.
+    pub lent: Lent,
+    /// How many states of registers were kept.
+    pub kept: u64,
+}
+
+/// Registers that a client puts back when its call is over.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub number: u64,
+    pub tid: Tid,
+    pub registers: Registers,
+    pub extended: Vec<u8>,
+    /// Where the function returns to. None: it has not begun.
+    pub return_to: Option<Addr>,
 }
 
 impl Aside<'_> {
@@ -49,6 +66,8 @@ pub(super) struct Diverted<'t> {
     pub signal: Option<SigInfo>,
     /// What the program's own output is that the C library holds. None: nobody has looked yet.
     pub held: Option<Held>,
+    /// Those of calls that are not over.
+    pub kept: Vec<Kept>,
 }
 
 impl Diverted<'_> {

@@ -13,6 +13,12 @@
 //! function's result points.
 //!
 //! A user who wants to write, or to try what would happen next, asks for a copy in so many words (`divert`).
+//!
+//! LLDB says when a call begins: it has the registers kept (`QSaveRegisterState`), and put back in the end.
+//! What it wants to find again afterwards is in memory that it has asked for ([`super::lent`]). So its copy
+//! ends with the call.
+
+use std::ops::Range;
 
 use bis_replay::{Diversion, Going, Halt, Heard, Paused, Piece};
 use bis_trace::types::{Addr, Registers, Signal, StandardStream, Tid};
@@ -20,8 +26,9 @@ use bis_tracee::maps::Mapping;
 
 use super::{
     Report, Session, Trouble, Why,
-    aside::{Diverted, Held},
+    aside::{Diverted, Held, Kept},
     live::Live,
+    look::number,
     points::{Asker, Values},
     unwritten,
 };
@@ -127,8 +134,84 @@ impl<'t> Session<'t> {
         self.aside.is_asked = false;
         if let Some(diverted) = self.aside.diverted.take() {
             self.tid = diverted.tid_outside;
+            let ranges: Vec<_> = self.aside.lent.ranges().collect();
+            for range in ranges {
+                let len = usize::try_from(range.end.saturating_since(range.start)).unwrap_or(0);
+                let now = diverted.diversion.replica().read_program(range.start, len);
+                self.aside.lent.write(range.start, &now);
+            }
         }
         was_diverted
+    }
+
+    /// Memory of the client's own, of so many bytes, in copies of the program. None: there is none.
+    pub fn lend(&mut self, len: u64) -> Option<Addr> {
+        let is_narrow = self.registers(self.tid).is_some_and(|(registers, _)| registers.is_narrow());
+        let maps = self.shown().maps().ok()?;
+        let is_free = |range: &Range<Addr>| maps.iter().all(|m| m.end <= range.start || range.end <= m.start);
+        let start = self.aside.lent.lend(len, is_narrow, is_free)?;
+        let end = self.aside.lent.around(start)?.end;
+        if let Some(diverted) = &mut self.aside.diverted
+            && diverted.diversion.map(start..end).is_err()
+        {
+            self.aside.lent.give_back(start);
+            return None;
+        }
+        Some(start)
+    }
+
+    /// The client has no use for that any more. False: it never was its own.
+    pub fn take_back(&mut self, addr: Addr) -> bool {
+        self.aside.lent.give_back(addr)
+    }
+
+    /// The client's own memory around this address.
+    pub fn lent_around(&self, addr: Addr) -> Option<Range<Addr>> {
+        self.aside.lent.around(addr)
+    }
+
+    /// A client calls a function next, in this task: its registers are kept, in a copy. The number by which
+    /// they are put back.
+    ///
+    /// # Errors
+    /// Where there can be no copy.
+    pub fn keep_registers(&mut self, tid: Tid) -> Result<u64, Refusal> {
+        if !self.is_diverted() {
+            self.end_diversion();
+            self.begin_diversion(tid)?;
+        }
+        let Some((registers, extended)) = self.registers(tid) else {
+            return Err(Refusal::Failed("there is no such thread here".into()));
+        };
+        self.look_for_fflush();
+        self.aside.kept += 1;
+        let number = self.aside.kept;
+        if let Some(diverted) = &mut self.aside.diverted {
+            diverted.calls += 1;
+            diverted.tid = tid;
+            diverted.kept.push(Kept { number, tid, registers, extended, return_to: None });
+        }
+        Ok(number)
+    }
+
+    /// The call is over, and those made in it. A copy that was made for it is thrown away. None: there is no
+    /// such number.
+    ///
+    /// # Errors
+    /// Where the registers of a copy that stays cannot be put back.
+    pub fn put_registers_back(&mut self, number: u64) -> Result<Option<()>, Refusal> {
+        let Some(diverted) = &mut self.aside.diverted else { return Ok(None) };
+        let Some(at) = diverted.kept.iter().position(|kept| kept.number == number) else { return Ok(None) };
+        let over = diverted.kept.split_off(at);
+        diverted.calls = diverted.calls.saturating_sub(u32::try_from(over.len()).unwrap_or(u32::MAX));
+        if !diverted.is_writable() {
+            self.end_diversion();
+            return Ok(Some(()));
+        }
+        if let Some(Kept { tid, registers, extended, .. }) = over.first() {
+            diverted.diversion.set_registers(*tid, registers, Some(extended))?;
+        }
+        Ok(Some(()))
     }
 
     /// Puts a breakpoint or watchpoint in.
@@ -162,7 +245,11 @@ impl<'t> Session<'t> {
     }
 
     fn begin_diversion(&mut self, tid: Tid) -> Result<&mut Diverted<'t>, Refusal> {
-        let diversion = self.copy()?;
+        let mut diversion = self.copy()?;
+        for (addr, bytes) in self.aside.lent.all() {
+            diversion.map(addr..addr + bytes.len() as u64)?;
+            diversion.write(addr, bytes)?;
+        }
         let diverted = Diverted {
             diversion,
             calls: 0,
@@ -172,6 +259,7 @@ impl<'t> Session<'t> {
             returned: None,
             signal: None,
             held: None,
+            kept: Vec::new(),
         };
         Ok(self.aside.diverted.insert(Box::new(diverted)))
     }
@@ -195,6 +283,9 @@ impl<'t> Session<'t> {
     /// # Errors
     /// Where the recording would be changed.
     pub fn write_memory(&mut self, tid: Tid, addr: Addr, bytes: &[u8]) -> Result<(), Refusal> {
+        if self.aside.diverted.is_none() && self.aside.lent.write(addr, bytes) {
+            return Ok(());
+        }
         let result = match self.writable(tid)? {
             Some(diverted) if diverted.may_write(addr) => {
                 diverted.diversion.write(addr, bytes).map_err(Refusal::from)
@@ -266,7 +357,19 @@ impl<'t> Session<'t> {
         Report { tid: self.tid, why: Why::Arrived }
     }
 
+    /// A function whose caller's registers were kept begins: its return address is on top of the stack.
+    fn foresee_return(&mut self) {
+        let Some(diverted) = &mut self.aside.diverted else { return };
+        let Some(kept) = diverted.kept.last_mut().filter(|kept| kept.return_to.is_none()) else { return };
+        let replica = diverted.diversion.replica();
+        kept.return_to = replica.registers(kept.tid).ok().map(|registers| {
+            let len = if registers.is_narrow() { 4 } else { 8 };
+            Addr(number(&replica.read_program(registers.sp(), len)))
+        });
+    }
+
     fn diverted_forward(&mut self, step: Option<(Tid, Option<(Addr, Addr)>)>) -> Result<Report, Trouble> {
+        self.foresee_return();
         let points = self.points.breakpoints_and_returns();
         let watches = self.points.watches();
         let values = self.arm_diverted(&points, &watches)?;
@@ -342,6 +445,7 @@ impl<'t> Session<'t> {
         let diverted = self.aside.diverted.as_mut()?;
         let replica = diverted.diversion.replica();
         diverted.returned = replica.registers(tid).ok().map(|registers| registers.rax);
+        let is_return = diverted.kept.last().is_some_and(|kept| kept.return_to == Some(addr));
         let asker = &mut Asker { replica, targets: &self.targets, tid };
         let point = self.points.breakpoint_at(addr, asker);
         let printed = point.map_or(Vec::new(), |point| asker.print(&point.commands));
@@ -351,7 +455,7 @@ impl<'t> Session<'t> {
             self.say(printed);
         }
         walk.past = !stops;
-        if self.points.is_return(addr) {
+        if self.points.is_return(addr) || is_return {
             self.show_held(tid, addr.0);
         }
         stops.then_some(Why::Breakpoint { is_hardware })

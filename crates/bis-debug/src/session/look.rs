@@ -59,6 +59,12 @@ impl Session<'_> {
 
     /// As much of these bytes as is mapped without a gap.
     pub fn read_memory(&self, addr: Addr, len: u64) -> Vec<u8> {
+        // A copy has it itself.
+        if self.aside.diverted.is_none()
+            && let Some(bytes) = self.aside.lent.read(addr, len)
+        {
+            return bytes;
+        }
         self.shown().read_program(addr, usize::try_from(len).unwrap_or(usize::MAX))
     }
 

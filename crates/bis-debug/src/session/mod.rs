@@ -32,6 +32,7 @@ mod inner;
 pub mod intervals;
 mod journey;
 mod kept;
+mod lent;
 pub mod libraries;
 mod live;
 mod look;

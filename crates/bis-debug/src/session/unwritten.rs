@@ -8,8 +8,10 @@ use std::{collections::BTreeSet, time::Duration};
 
 use bis_replay::{Diversion, Going, Halt, Heard, Interrupt, Paused};
 use bis_trace::types::{Addr, RED_ZONE, Registers, Tid};
+use object::{Object as _, ObjectSymbol as _, ReadCache};
 
-use super::{Session, alarm::Alarm, aside::Held};
+use super::{Session, alarm::Alarm, aside::Held, libraries::Part};
+use crate::protocol::reply::Library;
 
 /// How long the library may take.
 const TIME_MAX: Duration = Duration::from_millis(200);
@@ -51,5 +53,22 @@ impl Session<'_> {
     /// The C library's function that writes what its streams hold.
     pub fn set_fflush(&mut self, addr: Option<Addr>) {
         self.fflush = addr;
+    }
+
+    /// As [`Session::set_fflush`], for a client that does not say where it is: in the first library that has
+    /// it.
+    pub(super) fn look_for_fflush(&mut self) {
+        if self.fflush.is_some() {
+            return;
+        }
+        let libraries = self.libraries(Part::default(), true).unwrap_or_default().libraries;
+        let found = |library: Library| {
+            let cache = ReadCache::new(self.kept_file(library.path.as_bytes())?);
+            let file = object::File::parse(&cache).ok()?;
+            let mut symbols = file.dynamic_symbols().filter(|symbol| !symbol.is_undefined());
+            let own = symbols.find(|symbol| symbol.name() == Ok("fflush"))?.address();
+            Some(Addr(own.wrapping_add(library.bias)))
+        };
+        self.fflush = libraries.into_iter().find_map(found);
     }
 }

@@ -10,6 +10,8 @@
 
 mod kernel;
 
+use std::ops::Range;
+
 use bis_trace::types::{Addr, PAGE, Registers, Signal, StandardStream, Tid};
 use bis_tracee::{TraceeError, cpu, features::Level, maps, remote::Remote, siginfo::SigInfo};
 
@@ -21,6 +23,10 @@ use crate::{
     traps::Traps,
 };
 use kernel::{Answer, Kernel};
+
+fn bits(flags: i32) -> u64 {
+    flags.cast_unsigned().into()
+}
 
 /// si_code of a fault that has no address: the instruction is not allowed.
 const GENERAL_PROTECTION: i32 = libc::SI_KERNEL;
@@ -147,6 +153,25 @@ impl<'t> Diversion<'t> {
     pub fn write(&mut self, addr: Addr, bytes: &[u8]) -> Result<(), Halt> {
         self.replica.rest()?;
         self.replica.space.put_own(addr, bytes)
+    }
+
+    /// Maps memory of nobody's that can be read, written and executed, at these pages, in place of nothing.
+    ///
+    /// # Errors
+    /// Where something is mapped there.
+    pub fn map(&mut self, range: Range<Addr>) -> Result<(), Halt> {
+        const PROT: i32 = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+        const FLAGS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        self.replica.rest()?;
+        let task = self.replica.tasks.values_mut().find(|task| task.stopped.is_some());
+        let task = task.ok_or(TraceeError::Died(self.replica.process.pid()))?;
+        let mut remote = Remote::new(&mut task.stopped)?;
+        let len = range.end.saturating_since(range.start);
+        let args = [range.start.0, len, bits(PROT), bits(FLAGS), u64::MAX, 0];
+        remote.must("map memory for the debugger", libc::SYS_mmap, args)?;
+        remote.finish()?;
+        self.replica.traps.areas.forget_mappings();
+        Ok(())
     }
 
     /// Lets one task go on until something happens.
