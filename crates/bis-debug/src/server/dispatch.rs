@@ -67,6 +67,8 @@ const NOT_MAPPED: &str = "nothing is mapped there";
 /// What is answered.
 pub(super) enum Answer {
     Reply(Vec<u8>),
+    /// Text for the user's console, which the client shows as it comes, and then that all is well.
+    Shown(String),
     /// The client leaves, or wants the session to end.
     Leave(Option<Vec<u8>>),
 }
@@ -114,6 +116,10 @@ pub(super) fn serve(session: Session<'_>, stream: TcpStream, options: &Options) 
         }
         match answer {
             Answer::Reply(reply) => connection.send(&reply)?,
+            Answer::Shown(text) => {
+                connection.send(&reply::console(text.as_bytes()))?;
+                connection.send(&reply::ok())?;
+            }
             Answer::Leave(reply) => {
                 if let Some(reply) = reply {
                     connection.send(&reply)?;
@@ -139,6 +145,8 @@ impl<'t> Served<'t> {
                     return Answer::Leave(Some(reply::ok()));
                 }
             }
+            // Of an answer with text in it, LLDB shows the digits.
+            Command::Monitor(request) if self.is_lldb() => return Answer::Shown(self.monitor(&request)),
             command => self.reply(command),
         };
         Answer::Reply(reply)
