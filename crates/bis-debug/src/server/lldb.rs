@@ -131,6 +131,7 @@ impl Served<'_> {
             gid,
             effective_uid,
             effective_gid,
+            is_narrow: self.session.is_narrow(),
         })
     }
 

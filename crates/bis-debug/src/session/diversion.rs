@@ -146,7 +146,7 @@ impl<'t> Session<'t> {
 
     /// Memory of the client's own, of so many bytes, in copies of the program. None: there is none.
     pub fn lend(&mut self, len: u64) -> Option<Addr> {
-        let is_narrow = self.registers(self.tid).is_some_and(|(registers, _)| registers.is_narrow());
+        let is_narrow = self.is_narrow();
         let maps = self.shown().maps().ok()?;
         let is_free = |range: &Range<Addr>| maps.iter().all(|m| m.end <= range.start || range.end <= m.start);
         let start = self.aside.lent.lend(len, is_narrow, is_free)?;

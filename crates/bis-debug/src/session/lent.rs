@@ -10,8 +10,8 @@ use bis_trace::types::{Addr, PAGE};
 const BASE: Addr = Addr(0x4100_0000_0000);
 
 /// That of 32-bit programs.
-const NARROW_BASE: Addr = Addr(0x7000_0000);
-const NARROW_END: Addr = Addr(0x7800_0000);
+const NARROW_BASE: Addr = Addr(0x6000_0000);
+const NARROW_END: Addr = Addr(0x6800_0000);
 
 /// Bytes in all. LLDB asks for a few pages for each expression.
 const LEN_MAX: u64 = 64 << 20;

@@ -197,6 +197,11 @@ impl<'t> Session<'t> {
         self.targets.of(&self.live.replica.registers(self.tid).unwrap_or_default())
     }
 
+    /// Is it a 32-bit program?
+    pub fn is_narrow(&self) -> bool {
+        self.live.replica.registers(self.tid).is_ok_and(|registers| registers.is_narrow())
+    }
+
     /// The task that stopped last.
     pub fn tid(&self) -> Tid {
         self.tid

@@ -29,8 +29,10 @@ pub(super) fn flush(
             held.entry(stream).or_default().extend(bytes);
         }
     };
-    // As after a call: 8 bytes below what is a multiple of 16.
-    let rsp = (before.rsp.wrapping_sub(RED_ZONE) & !15).wrapping_sub(8);
+    // As after a call: what is above the return address is at a multiple of 16.
+    let top = before.rsp.wrapping_sub(RED_ZONE) & !15;
+    // Of a 32-bit program, the upper half of this is the argument, a null pointer.
+    let rsp = top.wrapping_sub(if before.is_narrow() { 4 } else { 8 });
     diversion.write(Addr(rsp), &at.0.to_le_bytes())?;
     let replica = diversion.replica_mut();
     replica.set_points(&BTreeSet::from([at]))?;

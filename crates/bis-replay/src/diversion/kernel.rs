@@ -222,12 +222,22 @@ fn made(regs: &Registers) -> (u64, [u64; 6]) {
         return (regs.orig_rax, regs.args());
     }
     let nr = NARROW_TABLE | regs.orig_rax;
+    if nr == MMAP2 {
+        let [addr, len, prot, flags, ..] = regs.args_of(nr);
+        let fixed = unsigned(libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE);
+        // Of files, there is nothing. And the program has no addresses above.
+        let low = if flags & fixed == 0 { unsigned(libc::MAP_32BIT) } else { 0 };
+        return (libc::SYS_mmap.cast_unsigned(), [addr, len, prot, flags | low, u64::MAX, 0]);
+    }
     (bis_syscalls::narrow::same_as(nr).unwrap_or(nr), regs.args_of(nr))
 }
 
 fn name(nr: u64) -> &'static str {
     bis_syscalls::name(nr).unwrap_or("a system call")
 }
+
+/// `mmap2` of 32-bit programs, whose offset is in pages.
+const MMAP2: u64 = NARROW_TABLE | 192;
 
 /// Does mmap want memory, not a file, and where it may?
 fn is_anonymous([addr, len, _, flags, ..]: [u64; 6]) -> bool {
@@ -237,6 +247,7 @@ fn is_anonymous([addr, len, _, flags, ..]: [u64; 6]) -> bool {
         | libc::MAP_FIXED
         | libc::MAP_FIXED_NOREPLACE
         | libc::MAP_NORESERVE
+        | libc::MAP_32BIT
         | libc::MAP_STACK
         | libc::MAP_POPULATE;
     let fixed = unsigned(libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE);

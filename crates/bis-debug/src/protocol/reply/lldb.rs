@@ -42,6 +42,8 @@ impl Pairs {
 }
 
 const TRIPLE: &[u8] = b"x86_64-pc-linux-gnu";
+/// That of 32-bit programs.
+const NARROW_TRIPLE: &[u8] = b"i386-pc-linux-gnu";
 
 /// The answer to `qHostInfo`.
 #[must_use]
@@ -67,6 +69,8 @@ pub struct ProcessInfo {
     pub gid: u32,
     pub effective_uid: u32,
     pub effective_gid: u32,
+    /// It is a 32-bit program.
+    pub is_narrow: bool,
 }
 
 /// The answer to `qProcessInfo`.
@@ -80,10 +84,10 @@ pub fn process_info(process: &ProcessInfo) -> Payload {
         .number("real-gid", process.gid.into())
         .number("effective-uid", process.effective_uid.into())
         .number("effective-gid", process.effective_gid.into())
-        .encoded("triple", TRIPLE)
+        .encoded("triple", if process.is_narrow { NARROW_TRIPLE } else { TRIPLE })
         .plain("ostype", "linux")
         .plain("endian", "little")
-        .plain("ptrsize", 8)
+        .plain("ptrsize", if process.is_narrow { 4 } else { 8 })
         .payload()
 }
 
@@ -204,10 +208,20 @@ mod tests {
         let info = String::from_utf8_lossy(&host_info("h", "6.1.0")).into_owned();
         assert!(info.starts_with("triple:7838365f36342d70632d6c696e75782d676e75;ptrsize:8;"), "{info}");
         assert!(info.contains("os_version:6.1.0;hostname:68;"), "{info}");
-        let process =
-            ProcessInfo { pid: Tid(31), parent: Tid(1), uid: 0, gid: 0, effective_uid: 0, effective_gid: 16 };
-        let info = String::from_utf8_lossy(&process_info(&process)).into_owned();
-        assert!(info.starts_with("pid:1f;parent-pid:1;real-uid:0;"), "{info}");
-        assert!(info.contains("effective-gid:10;"), "{info}");
+        let (pid, parent) = (Tid(31), Tid(1));
+        let process = |is_narrow| ProcessInfo {
+            pid,
+            parent,
+            uid: 0,
+            gid: 0,
+            effective_uid: 0,
+            effective_gid: 16,
+            is_narrow,
+        };
+        let info = |is_narrow| String::from_utf8_lossy(&process_info(&process(is_narrow))).into_owned();
+        let wide = info(false);
+        assert!(wide.starts_with("pid:1f;parent-pid:1;real-uid:0;"), "{wide}");
+        assert!(wide.contains("effective-gid:10;") && wide.contains("ptrsize:8;"), "{wide}");
+        assert!(info(true).contains("ptrsize:4;"), "{}", info(true));
     }
 }
