@@ -378,7 +378,7 @@ impl<'a> Words<'a> {
                     let pair = format!("{} {}", quoted_path(was), quoted_path(is));
                     words.push(format!("settings append target.source-map {pair}").into());
                 }
-                words.push("-o".into());
+                words.extend(["-O", LLDB_MONITOR, "-o"].map(OsString::from));
                 words.push(format!("gdb-remote {}", self.addr).into());
             }
         }
@@ -404,6 +404,9 @@ impl<'a> Words<'a> {
 const IS_READY: &str = "python if \"BisWritten\" not in globals() or not gdb.selected_inferior().connection: \
     gdb.write(\"bis: gdb was interrupted before it was ready: it lacks bis's commands, or the connection. \
     Quit it, and begin again.\\n\", gdb.STDERR)";
+
+/// LLDB's command that gives it gdb's short one for bis's own commands.
+const LLDB_MONITOR: &str = "command regex monitor 's/(.*)/process plugin packet monitor %1/'";
 
 /// gdb's command that lets it look for symbols in this folder before all others.
 fn symbols_first(folder: &Path) -> String {
@@ -567,7 +570,8 @@ mod tests {
         );
         assert_eq!(
             words(&[], Kind::Lldb),
-            "Launch lldb with\n  lldb '-o' 'gdb-remote 127.0.0.1:1234' '/bin/it'\\''s'"
+            r"Launch lldb with
+  lldb '-O' 'command regex monitor '\''s/(.*)/process plugin packet monitor %1/'\''' '-o' 'gdb-remote 127.0.0.1:1234' '/bin/it'\''s'"
         );
     }
 
