@@ -506,13 +506,16 @@ impl Books {
 }
 
 #[cfg(test)]
+mod properties;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
     const TRACER: Tid = Tid(1);
     const TRACEE: Tid = Tid(2);
 
-    fn holds(status: i32) -> State {
+    pub fn holds(status: i32) -> State {
         State::Holds(Box::new(Stop {
             kind: Kind::Signal,
             status,

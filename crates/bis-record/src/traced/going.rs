@@ -12,11 +12,7 @@ use bis_tracee::{
     sys,
 };
 
-use super::{
-    Held,
-    books::{Due, Kind, Mode},
-    hold::EVENT_STOP,
-};
+use super::{Held, books::Tracee};
 use crate::{
     births::Maker,
     crew::Crew,
@@ -41,19 +37,13 @@ impl Domain {
         let Some(held) = self.task(tid)?.held.take() else { return Ok(Onward::Stays) };
         self.make_changes(tid, held, &stop)?;
         match held {
-            Held::Report(Status::GroupStop(_))
-                if stop.kind == Kind::Group && mode != Mode::Listen && mode != Mode::Detached =>
-            {
+            Held::Report(Status::GroupStop(_)) if stop.leaves_group(mode) => {
                 self.task(tid)?.standing.go_on();
             }
             Held::Report(status) => {
                 let task = self.task(tid)?;
                 task.report = Some(status);
-                // Behind its call, it has not come to the signal yet that has interrupted it; and the entry
-                // of one that is made again is still to be told.
-                let is_asked = matches!(stop.kind, Kind::Entry { .. }) && stop.status >> 16 == EVENT_STOP;
-                let is_decided = !is_asked && !matches!(stop.kind, Kind::Exit { .. });
-                task.passed = is_decided.then_some(signal);
+                task.passed = stop.is_decided().then_some(signal);
             }
             Held::Place => {
                 self.task(tid)?.standing.go_on();
@@ -160,11 +150,7 @@ impl Crew {
         let skips = take(&mut task.is_skipped);
         if skips {
             task.standing.go_on();
-            self.session.traced.with_live(tid, |it| {
-                it.due.extend((it.mode == Mode::Syscall).then_some(Due::Exit(u64::MAX)));
-                it.is_behind_skipped = it.mode.is_step();
-                (it.entered, it.is_asked_by_filter) = (None, false);
-            });
+            self.session.traced.with_live(tid, Tracee::note_skipped);
         }
         skips
     }

@@ -10,7 +10,7 @@ use crate::{
     task::{Handle, Task},
 };
 
-pub(super) const CHLD: Signal = Signal(17);
+const CHLD: Signal = Signal(17);
 
 impl Crew {
     /// There is something to hear for this tracer.

@@ -15,18 +15,12 @@ use bis_tracee::{Status, ours, siginfo::SigInfo};
 use super::{
     Held,
     books::{Change, Kind, State, Stop},
+    tells::{EVENT_STOP, Tell},
 };
 use crate::{calls::as_wide, domain::Domain, error::Result, process::Process, task::InCall};
 
-pub const EVENT_STOP: i32 = libc::PTRACE_EVENT_STOP;
-pub(super) const SYSGOOD: i32 = 0x80;
 /// si_code of a trap behind one instruction.
-pub(super) const TRAP_TRACE: i32 = libc::TRAP_TRACE;
-
-/// The wait status of a stop.
-pub(super) fn status_of(signal: i32, event: i32) -> i32 {
-    event << 16 | signal << 8 | 0x7f
-}
+const TRAP_TRACE: i32 = libc::TRAP_TRACE;
 
 /// What is kept as `siginfo_t` of a stop for no signal, which says who has stopped only when it is asked for.
 pub(super) fn siginfo_of_stop(status: i32) -> [u8; 128] {
@@ -61,7 +55,8 @@ pub(super) fn shown_number(regs: &Registers, nr: u64) -> u64 {
 
 impl Domain {
     /// The task stays where it is until its tracer lets it go on.
-    pub(super) fn hold(&mut self, tid: Tid, held: Held, kind: Kind, status: i32, message: u64) -> Result<()> {
+    pub(super) fn hold(&mut self, tid: Tid, held: Held, tell: Tell) -> Result<()> {
+        let Tell { kind, status, message } = tell;
         self.describe_held(tid, kind)?;
         let is_place = held == Held::Place;
         let stopped = self.stopped(tid)?;

@@ -297,6 +297,8 @@ pub(super) fn segment_base(descriptor: &[u8; 16]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn regs() -> Registers {
@@ -353,5 +355,44 @@ mod tests {
         assert_eq!(segment_told(13, &of([9, 0, 0, 0])), Some(of([13, 0, 0, 0x28])));
         assert_eq!(segment_told(13, &of([9, 0x1000, 0xfffff, 0x50])), None);
         assert_eq!(segment_told(13, &of([9, 0x1000, 0xfffff, 0x55])), None);
+    }
+
+    proptest! {
+        /// Whatever a tracer puts into registers is what it is told then, and all others are as they were.
+        #[test]
+        fn what_is_put_is_told_and_nothing_else_changes(
+            words in prop::array::uniform27(any::<u64>()),
+            at in 0..250_usize,
+            data in prop::collection::vec(any::<u8>(), 0..80),
+        ) {
+            for layout in [Layout::Wide, Layout::Narrow] {
+                let word = layout.word();
+                let (at, data) = (at / word * word, &data[..data.len() / word * word]);
+                let before = Registers::from_words(words);
+                let (mut to, mut bytes) = (before, layout.registers(&before));
+                let put = layout.put_registers(&mut to, at, data);
+                prop_assert_eq!(put.is_some(), at + data.len() <= layout.registers_len());
+                if put.is_some() {
+                    bytes[at..at + data.len()].copy_from_slice(data);
+                } else {
+                    prop_assert_eq!(to, before);
+                }
+                prop_assert_eq!(layout.registers(&to), bytes);
+            }
+        }
+
+        /// The kernel takes a descriptor as it has told it.
+        #[test]
+        fn a_descriptor_that_is_told_is_taken_again(
+            entry in 12..15_u32,
+            words in prop::array::uniform4(any::<u32>()),
+        ) {
+            let given: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+            if let Some(told) = segment_told(entry, &given.try_into().unwrap()) {
+                prop_assert_eq!(segment_told(entry, &told), Some(told));
+                let is_empty = segment_base(&told) == 0;
+                prop_assert!(is_empty || segment_base(&told) == u64::from(words[1]));
+            }
+        }
     }
 }

@@ -13,11 +13,13 @@
 //! was, and the tracer's own questions are answered with what it has put there.
 //!
 //! Where a tracee holds, and what its tracer hears of there, is in `hold.rs` and `told.rs`; what is told
-//! behind an event in `due.rs`; how it goes on in `going.rs`. Tracer and tracee may be in one domain
+//! behind an event in `due.rs`; how it goes on in `going.rs`. What is decided about that without looking at a
+//! process is in `tells.rs`, `behind.rs` and `wait.rs`. Tracer and tracee may be in one domain
 //! (LeakSanitizer's tracer shares its memory with those whom it traces); nothing here depends on that.
 //!
 //! What the program can tell from the real thing is in `docs/syscalls.md`.
 
+mod behind;
 mod books;
 mod changes;
 mod due;
@@ -28,11 +30,14 @@ mod held;
 mod hold;
 mod layouts;
 mod requests;
+mod tells;
 mod told;
+mod wait;
 mod waits;
 mod wanted;
 mod watched;
 
 pub use books::Books;
 pub use held::Held;
-pub use told::{Asked, Told};
+pub use tells::Asked;
+pub use told::Told;

@@ -12,8 +12,8 @@ use bis_tracee::{Status, siginfo::SigInfo};
 
 use super::{
     Held,
-    books::{Kind, Mode, STATUS_STEP},
-    hold::{EVENT_STOP, SYSGOOD, TRAP_TRACE, status_of},
+    books::Tracee,
+    tells::{Asked, Front, StepTrap, Tell},
 };
 use crate::{calls::is_vsyscall, crew::Crew, domain::Domain, error::Result, events::Recorder, task::InCall};
 
@@ -28,21 +28,11 @@ pub enum Told {
     Nobody,
 }
 
-/// What becomes of a call about which a filter wants the tracer to be asked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Asked {
-    /// The task holds in front of it.
-    Holds,
-    /// It is what the tracer has made of it.
-    Answered,
-    /// There is nobody to be asked.
-    Nobody,
-}
-
-/// The number and the arguments of the call that is made with these registers.
-fn made(regs: &Registers) -> (u64, [u64; 6]) {
+/// The place in front of the call that is made with these registers.
+fn front(regs: &Registers) -> Front {
     let table = if regs.is_narrow() { NARROW_TABLE } else { 0 };
-    (regs.orig_rax, regs.args_of(table))
+    let (nr, args, here) = (regs.orig_rax, regs.args_of(table), (regs.rip, regs.rsp));
+    Front { nr, args, here, is_again: false, is_halted: false }
 }
 
 impl Domain {
@@ -67,27 +57,11 @@ impl Domain {
         if regs.rip == SAFEPOINT_END && self.hooks.is_some() || is_vsyscall(&regs) {
             return Ok(Told::Nobody);
         }
-        let (has_call, is_halted) = (self.task(tid)?.call.is_some(), self.task(tid)?.is_halted);
-        let here = Some((regs.rip, regs.rsp));
-        let told = self.session.traced.with_live(tid, |it| {
-            let (nr, args) = made(&regs);
-            let entry = |is_emulated| Kind::Entry { nr, args, is_emulated };
-            // One that is about to stop with its process does what it was asked for by that.
-            if !is_halted && take(&mut it.is_asked) {
-                return Some((entry(false), status_of(libc::SIGTRAP, EVENT_STOP)));
-            }
-            let is_known = it.entered == here && !it.is_exit_told;
-            let is_wanted = it.mode == Mode::Syscall || it.mode.emulates();
-            if !is_wanted || is_known || has_call && !it.is_exit_told {
-                return None;
-            }
-            (it.entered, it.is_exit_told) = (here, false);
-            let kind = entry(it.mode.emulates());
-            let good = if it.wants(libc::PTRACE_O_TRACESYSGOOD) { SYSGOOD } else { 0 };
-            Some((kind, status_of(libc::SIGTRAP | good, 0)))
-        });
-        let Some((kind, status)) = told.flatten() else { return Ok(Told::Nobody) };
-        self.hold(tid, Held::Report(Status::Seccomp), kind, status, 1)?;
+        let (is_again, is_halted) = (self.task(tid)?.call.is_some(), self.task(tid)?.is_halted);
+        let front = Front { is_again, is_halted, ..front(&regs) };
+        let told = self.session.traced.with_live(tid, |it| it.tell_front(&front));
+        let Some(tell) = told.flatten() else { return Ok(Told::Nobody) };
+        self.hold(tid, Held::Report(Status::Seccomp), tell)?;
         Ok(Told::Holds)
     }
 
@@ -95,24 +69,10 @@ impl Domain {
     /// front of, and told this number.
     pub fn tell_filtered(&mut self, tid: Tid, data: u32) -> Result<Asked> {
         let regs = self.stopped(tid)?.regs()?;
-        let here = Some((regs.rip, regs.rsp));
-        let asked = self.session.traced.with_live(tid, |it| {
-            if !it.wants(libc::PTRACE_O_TRACESECCOMP) {
-                return Asked::Nobody;
-            }
-            // The task may come here more than once before its call is made: memory is mapped for that.
-            if it.is_asked_by_filter && it.entered == here {
-                return Asked::Answered;
-            }
-            (it.entered, it.is_exit_told, it.is_asked_by_filter) = (here, false, true);
-            Asked::Holds
-        });
-        let asked = asked.unwrap_or(Asked::Nobody);
+        let front = front(&regs);
+        let asked = self.session.traced.with_live(tid, |it| it.ask(front.here)).unwrap_or(Asked::Nobody);
         if asked == Asked::Holds {
-            let (nr, args) = made(&regs);
-            let kind = Kind::Entry { nr, args, is_emulated: false };
-            let status = status_of(libc::SIGTRAP, libc::PTRACE_EVENT_SECCOMP);
-            self.hold(tid, Held::Report(Status::Seccomp), kind, status, data.into())?;
+            self.hold(tid, Held::Report(Status::Seccomp), front.filtered(data))?;
         }
         Ok(asked)
     }
@@ -127,16 +87,11 @@ impl Domain {
         if self.tell_interrupted(tid)? {
             return Ok(Told::Holds);
         }
-        let is_wanted = self.session.traced.with_live(tid, |it| {
-            let listens = it.mode == Mode::Listen;
-            take(&mut it.is_asked) || it.is_seized && listens
-        });
-        if is_wanted != Some(true) {
-            return Ok(Told::Nobody);
-        }
+        let told = self.session.traced.with_live(tid, Tracee::tell_trap);
+        let Some(tell) = told.flatten() else { return Ok(Told::Nobody) };
         let in_call = self.task(tid)?.call.is_some();
         self.task(tid)?.standing.set_midway(!in_call);
-        self.hold(tid, Held::Report(Status::Trap), Kind::Event, status_of(libc::SIGTRAP, EVENT_STOP), 0)?;
+        self.hold(tid, Held::Report(Status::Trap), tell)?;
         Ok(Told::Holds)
     }
 
@@ -156,15 +111,9 @@ impl Domain {
     /// for that.
     fn tell_comes_back(&mut self, tid: Tid, status: Status) -> Result<bool> {
         let Some(nr) = self.task(tid)?.call.as_ref().map(InCall::own_nr) else { return Ok(false) };
-        let told = self.session.traced.with_live(tid, |it| {
-            let is_exit = it.mode == Mode::Syscall && it.entered.is_some() && !it.is_exit_told;
-            // The entry is told anew when the call is made again.
-            it.is_exit_told = true;
-            let good = if it.wants(libc::PTRACE_O_TRACESYSGOOD) { SYSGOOD } else { 0 };
-            is_exit.then_some(status_of(libc::SIGTRAP | good, 0))
-        });
-        let Some(wait_status) = told.flatten() else { return Ok(false) };
-        self.hold(tid, Held::Report(status), Kind::Exit { nr }, wait_status, 2)?;
+        let told = self.session.traced.with_live(tid, |it| it.tell_cut(nr));
+        let Some(tell) = told.flatten() else { return Ok(false) };
+        self.hold(tid, Held::Report(status), tell)?;
         Ok(true)
     }
 
@@ -175,20 +124,14 @@ impl Domain {
         if !self.leave_by_hand(tid)? && self.in_hook(tid)?.is_some() {
             return Ok(Told::Nobody);
         }
-        let seized = self.session.traced.with_live(tid, |it| {
-            // A tracer whose tracee listens has heard of the stop, and hears of it again if it asks.
-            let is_news = it.mode != Mode::Listen || it.is_asked;
-            is_news.then_some(it.is_seized)
-        });
+        let seized = self.session.traced.with_live(tid, |it| it.is_stop_news().then_some(it.is_seized));
         let Some(is_seized) = seized.flatten() else { return Ok(Told::Nobody) };
         if self.tell_comes_back(tid, Status::GroupStop(signal))? {
             return Ok(Told::Holds);
         }
         self.session.traced.with_live(tid, |it| it.is_stop_told = true);
         self.halt_with_process(tid)?;
-        let event = if is_seized { EVENT_STOP } else { 0 };
-        let held = Held::Report(Status::GroupStop(signal));
-        self.hold(tid, held, Kind::Group, status_of(signal.0.into(), event), 0)?;
+        self.hold(tid, Held::Report(Status::GroupStop(signal)), Tell::group(signal, is_seized))?;
         Ok(Told::Holds)
     }
 
@@ -196,13 +139,9 @@ impl Domain {
         if let Some(decided) = self.decided(tid) {
             return Ok(Told::Decided(decided));
         }
-        if self.session.traced.with_live(tid, |it| it.wants(libc::PTRACE_O_TRACEEXIT)) != Some(true) {
-            return Ok(Told::Nobody);
-        }
-        let (held, status) =
-            (Held::Report(Status::Exit(wait_status)), status_of(libc::SIGTRAP, libc::PTRACE_EVENT_EXIT));
-        let message = u64::try_from(wait_status).unwrap_or(0);
-        self.hold(tid, held, Kind::Event, status, message)?;
+        let told = self.session.traced.with_live(tid, |it| it.tell_exit(wait_status));
+        let Some(tell) = told.flatten() else { return Ok(Told::Nobody) };
+        self.hold(tid, Held::Report(Status::Exit(wait_status)), tell)?;
         Ok(Told::Holds)
     }
 
@@ -212,23 +151,13 @@ impl Domain {
         if let Some(decided) = self.decided(tid) {
             return Ok(Told::Decided(decided));
         }
-        let (in_call, signal) = (self.task(tid)?.call.is_some(), info.signal());
-        let held = Held::Report(Status::Signal(signal));
-        let nr = self.task(tid)?.call.as_ref().map_or(0, InCall::own_nr);
-        let told = self.session.traced.with_live(tid, |it| {
-            let is_exit = in_call && it.mode == Mode::Syscall && it.entered.is_some() && !it.is_exit_told;
-            let good = if it.wants(libc::PTRACE_O_TRACESYSGOOD) { SYSGOOD } else { 0 };
-            if is_exit {
-                it.is_exit_told = true;
-                return (Kind::Exit { nr }, status_of(libc::SIGTRAP | good, 0), 2);
-            }
-            (Kind::Signal, status_of(signal.0.into(), 0), 0)
-        });
-        let Some((kind, status, message)) = told else { return Ok(Told::Nobody) };
-        self.hold(tid, held, kind, status, message)?;
+        let (nr, signal) = (self.task(tid)?.call.as_ref().map(InCall::own_nr), info.signal());
+        let told = self.session.traced.with_live(tid, |it| it.tell_signal(signal, nr));
+        let Some(tell) = told else { return Ok(Told::Nobody) };
+        self.hold(tid, Held::Report(Status::Signal(signal)), tell)?;
         // As it is found when it goes on.
         self.task(tid)?.expect_signal = place;
-        if !in_call {
+        if nr.is_none() {
             let regs = self.stopped(tid)?.regs()?;
             self.task(tid)?.expect_signal = Some(regs);
         }
@@ -247,8 +176,7 @@ impl Domain {
         let sums = self.sums(tid)?;
         self.recorder().say_fault(tid, info, before, SignalPoint::Fault, sums)?;
         self.task(tid)?.standing.describe();
-        let status = status_of(info.signal().0.into(), 0);
-        self.hold(tid, Held::Fault(*info), Kind::Signal, status, 0)?;
+        self.hold(tid, Held::Fault(*info), Tell::signal(info.signal()))?;
         Ok(true)
     }
 
@@ -259,23 +187,20 @@ impl Domain {
             return Ok(false);
         }
         let info = SigInfo(self.stopped(tid)?.siginfo()?);
-        let skipped = self.session.traced.with_live(tid, |it| (take(&mut it.is_behind_skipped), it.mode));
-        match info.code() {
-            TRAP_TRACE if self.pass_step_of_ours(tid)? => return Ok(true),
-            TRAP_TRACE => {}
-            libc::TRAP_BRKPT if skipped == Some((true, Mode::EmulateStep)) => {
+        let skipped =
+            self.session.traced.with_live(tid, |it| take(&mut it.is_behind_skipped).then_some(it.mode));
+        match StepTrap::of(info.code(), skipped.flatten()) {
+            StepTrap::Made if self.pass_step_of_ours(tid)? => return Ok(true),
+            StepTrap::Made | StepTrap::Skipped => {}
+            StepTrap::GoesOn => {
                 self.task(tid)?.standing.go_on();
                 return Ok(true);
             }
-            libc::TRAP_BRKPT if matches!(skipped, Some((true, _))) => {}
-            _ => return Ok(false),
+            StepTrap::Another => return Ok(false),
         }
-        self.session.traced.with_live(tid, |it| {
-            let touched = if it.debug.is_due { it.debug.status } else { 0 };
-            it.debug.status = touched | STATUS_STEP;
-        });
+        self.session.traced.with_live(tid, Tracee::note_step);
         self.task(tid)?.standing.set_midway(true);
-        self.hold(tid, Held::Place, Kind::Signal, status_of(libc::SIGTRAP, 0), 0)?;
+        self.hold(tid, Held::Place, Tell::signal(Signal::TRAP))?;
         Ok(true)
     }
 
@@ -295,7 +220,7 @@ impl Domain {
         // A string instruction has been interrupted between two of its rounds.
         if self.leave_repetition(tid)? {
             self.task(tid)?.standing.set_midway(true);
-            self.hold(tid, Held::Place, Kind::Signal, status_of(libc::SIGTRAP, 0), 0)?;
+            self.hold(tid, Held::Place, Tell::signal(Signal::TRAP))?;
         }
         Ok(true)
     }

@@ -9,6 +9,7 @@ use bis_syscalls::{Call, errno::RESTARTSYS};
 use bis_trace::types::{Registers, Tid};
 use bis_tracee::proc;
 
+use super::{books::Tracee, wanted::group_of};
 use crate::{
     calls::{Entry, Exit},
     crew::Crew,
@@ -18,7 +19,6 @@ use crate::{
     session::Session,
 };
 
-const WNOHANG: u32 = libc::WNOHANG as u32;
 const CHILD: i64 = -(libc::ECHILD as i64);
 const RUSAGE_LEN: usize = 144;
 
@@ -31,8 +31,8 @@ impl Process {
         }
         let Some((pid, wait)) = self.traced_wait(tid) else { return Ok(false) };
         forget_children(&self.session, pid);
-        let has = self.session.traced.has_tracee(pid, |tid, it| wait.is_meant(tid, it));
-        if !has || wait.flags & WNOHANG != 0 {
+        let has = self.session.traced.has_tracee(pid, |tid, it| wait.is_meant(tid, it, group_of));
+        if !has || wait.is_prompt() {
             return Ok(false);
         }
         let rip = (self.space.again_rip(regs.ip()) - 2).0;
@@ -66,20 +66,18 @@ impl Crew {
     /// The result of the wait that the task is about to make, if there is a tracee to tell of.
     fn told_of_tracee(&mut self, tid: Tid) -> Result<Option<i64>> {
         let Some((pid, wait)) = self.traced_wait(tid) else { return Ok(None) };
-        let found = self.session.traced.take_report(pid, wait.keeps(), |tid, it| wait.is_meant(tid, it));
+        let is_meant = |tid: Tid, it: &Tracee| wait.is_meant(tid, it, group_of);
+        let found = self.session.traced.take_report(pid, wait.keeps(), is_meant);
         let Some((tracee, status)) = found else { return Ok(None) };
         let name = self.session.inside(tid, tracee);
-        let (whole, zeros) = (
-            if wait.is_waitid { info(name, status) } else { status.to_le_bytes().to_vec() },
-            vec![0; RUSAGE_LEN],
-        );
+        let (whole, zeros) = (wait.told(name, status), vec![0; RUSAGE_LEN]);
         if !wait.at.is_null() && self.answer_with(tid, wait.at, whole).is_err() {
             return Ok(Some(-i64::from(libc::EFAULT)));
         }
         if !wait.usage.is_null() {
             let _ = self.answer_with(tid, wait.usage, zeros);
         }
-        Ok(Some(if wait.is_waitid { 0 } else { name.0.into() }))
+        Ok(Some(wait.result(name)))
     }
 
     /// A wait has failed: where that is because the kernel knows no child, and there are tracees, nobody has
@@ -90,7 +88,7 @@ impl Crew {
         forget_children(&self.session, pid);
         if it.result == CHILD
             && let Some(wait) = self.wait_of(it.tid, &call)
-            && self.session.traced.has_tracee(pid, |tid, it| wait.is_meant(tid, it))
+            && self.session.traced.has_tracee(pid, |tid, it| wait.is_meant(tid, it, group_of))
         {
             it.outcome.regs.rax = 0;
         }
@@ -106,35 +104,5 @@ fn forget_children(session: &Session, tracer: Tid) {
         if is_child == Some(true) && !proc::exists(tid) {
             session.traced.remove(tid);
         }
-    }
-}
-
-/// The fields of a `siginfo_t` that `waitid` writes.
-fn info(tid: Tid, status: i32) -> Vec<u8> {
-    let (code, number) = if status & 0x7f == 0x7f {
-        (libc::CLD_TRAPPED, status >> 8)
-    } else if status & 0x7f == 0 {
-        (libc::CLD_EXITED, status >> 8)
-    } else {
-        (libc::CLD_KILLED, status & 0x7f)
-    };
-    // signo, errno, code, padding, pid, uid, status.
-    [libc::SIGCHLD, 0, code, 0, tid.0, 0, number].into_iter().flat_map(i32::to_le_bytes).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_waitid_says_of_a_status() {
-        let fields = |status| {
-            let bytes = info(Tid(7), status);
-            let int = |at: usize| i32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-            (int(0), int(8), int(16), int(24))
-        };
-        assert_eq!(fields(0x057f), (17, libc::CLD_TRAPPED, 7, 5));
-        assert_eq!(fields(0x0300), (17, libc::CLD_EXITED, 7, 3));
-        assert_eq!(fields(9), (17, libc::CLD_KILLED, 7, 9));
     }
 }

@@ -1,58 +1,20 @@
-//! Of whom a `wait4` or `waitid` wants to hear, and whether there is something to tell it.
+//! Which wait a task is in (`wait.rs`), and whether there is something to tell it.
 
 use bis_syscalls::Call;
-use bis_trace::types::{Addr, Tid};
+use bis_trace::types::Tid;
 use bis_tracee::proc;
 
-use super::books::{State, Tracee};
+use super::{
+    books::{State, Tracee},
+    wait::Wait,
+};
 use crate::{
     crew::Crew,
     task::{Handle, Task},
 };
 
-const WNOWAIT: u32 = libc::WNOWAIT as u32;
-const WEXITED: u32 = libc::WEXITED as u32;
-
-/// Of whom a wait wants to hear.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Whom {
-    Anybody,
-    Task(Tid),
-    Group(i32),
-}
-
-/// A `wait4` or `waitid`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Wait {
-    whom: Whom,
-    pub flags: u32,
-    /// Where the status, or the `siginfo_t`, is to be written.
-    pub at: Addr,
-    pub usage: Addr,
-    pub is_waitid: bool,
-}
-
-impl Wait {
-    pub fn keeps(&self) -> bool {
-        self.flags & WNOWAIT != 0
-    }
-
-    /// Does this wait want to hear of this tracee?
-    pub fn is_meant(&self, tid: Tid, it: &Tracee) -> bool {
-        let is_end = matches!(it.state, State::Ended(_));
-        if is_end && self.is_waitid && self.flags & WEXITED == 0 {
-            return false;
-        }
-        match self.whom {
-            Whom::Anybody => true,
-            Whom::Task(wanted) => wanted == tid,
-            Whom::Group(group) => group_of(it.pid) == Some(group),
-        }
-    }
-}
-
 /// The process group of a process.
-fn group_of(pid: Tid) -> Option<i32> {
+pub(super) fn group_of(pid: Tid) -> Option<i32> {
     proc::Stat::of(pid).ok()?.group()
 }
 
@@ -64,37 +26,8 @@ impl Crew {
     }
 
     pub(super) fn wait_of(&self, tid: Tid, call: &Call) -> Option<Wait> {
-        let task = |number: i32| Whom::Task(self.session.outside(tid, Tid(number)));
-        let own = || Whom::Group(self.tasks.get(&tid).and_then(|task| group_of(task.pid)).unwrap_or(0));
-        match call.nr.cast_signed() {
-            libc::SYS_wait4 => {
-                let whom = match call.i32(0) {
-                    -1 => Whom::Anybody,
-                    0 => own(),
-                    number if number > 0 => task(number),
-                    number => Whom::Group(number.saturating_neg()),
-                };
-                let [_, at, _, usage, ..] = call.args;
-                Some(Wait { whom, flags: call.u32(2), at: Addr(at), usage: Addr(usage), is_waitid: false })
-            }
-            libc::SYS_waitid => {
-                let whom = match call.u32(0) {
-                    libc::P_ALL => Whom::Anybody,
-                    libc::P_PID => task(call.i32(1)),
-                    libc::P_PGID if call.i32(1) == 0 => own(),
-                    libc::P_PGID => Whom::Group(call.i32(1)),
-                    _ => return None,
-                };
-                Some(Wait {
-                    whom,
-                    flags: call.u32(3),
-                    at: Addr(call.args[2]),
-                    usage: Addr(call.args[4]),
-                    is_waitid: true,
-                })
-            }
-            _ => None,
-        }
+        let own = || self.tasks.get(&tid).and_then(|task| group_of(task.pid)).unwrap_or(0);
+        Wait::of(call, own, |number| self.session.outside(tid, number))
     }
 
     /// The wait that a task is in, of a process that traces others.
@@ -115,6 +48,6 @@ impl Crew {
             return false;
         }
         let Some((pid, wait)) = self.traced_wait(tid) else { return false };
-        self.session.traced.has_report(pid, |tid, it| wait.is_meant(tid, it))
+        self.session.traced.has_report(pid, |tid, it| wait.is_meant(tid, it, group_of))
     }
 }
