@@ -1,7 +1,9 @@
 //! One recording: what all domains share. Its supervisors' threads are in `session/threads.rs`, its end in
 //! `session/end.rs`, the signals that come to bis in `session/signals.rs`.
 
+mod course;
 mod end;
+mod groups;
 mod orphaned;
 mod progress;
 mod signals;

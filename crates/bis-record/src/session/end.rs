@@ -12,27 +12,13 @@ use bis_tracee::{guardian, handover, ours::Coming, outside};
 
 use super::{
     INIT, Session,
+    course::{LOOK_EVERY, Moment, is_seen},
     progress::{Looking, Progress},
 };
 use crate::{
     Begins, Ended,
     error::{RecordError, Result},
 };
-
-/// How long what the program has left running is recorded on, unless that is wanted until its end: what would
-/// have ended by itself in a moment does.
-const GRACE: Duration = Duration::from_secs(1);
-
-/// How often it is looked then whether there is anything but supervisors that finish their work.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-
-/// How often what waits to be written is looked through: what was recorded longer ago than this and a second
-/// is in the trace, also if we are killed.
-const FLUSH_EVERY: Duration = Duration::from_millis(500);
-
-/// How long a supervisor may take to meet a failure that nobody's was: of a log that cannot be written it
-/// hears with its next event.
-const MEET_MAX: Duration = Duration::from_secs(2);
 
 /// How long it is waited for what is killed as the recording fails: it dies with us all the same.
 const KILLED_MAX: Duration = Duration::from_secs(1);
@@ -98,19 +84,19 @@ impl Session {
         let mut flushed = Instant::now();
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         while progress.live > 0 {
-            let mut left = FLUSH_EVERY.saturating_sub(flushed.elapsed());
-            let is_over = progress.is_over;
-            if let Some(ended) = progress.ended.filter(|_| is_over || !self.options.wait) {
-                let grace = if is_over { Duration::ZERO } else { GRACE.saturating_sub(ended.elapsed()) };
-                if grace.is_zero() && !progress.kill_left() {
-                    let why = "the program had ended; what it had left running was killed, and did not end";
-                    (progress.cut, progress.live) = (Some(why.into()), 0);
-                    break;
-                }
-                left = left.min(grace.max(LOOK_EVERY));
+            let moment = Moment {
+                ended: progress.ended.map(|ended| ended.elapsed()),
+                waits: self.options.wait,
+                is_over: progress.is_over,
+                flushed: flushed.elapsed(),
+            };
+            if moment.kills_left() && !progress.kill_left() {
+                let why = "the program had ended; what it had left running was killed, and did not end";
+                (progress.cut, progress.live) = (Some(why.into()), 0);
+                break;
             }
-            if !left.is_zero() {
-                let woken = self.changed.wait_timeout(progress, left);
+            if let Some(pause) = moment.pause() {
+                let woken = self.changed.wait_timeout(progress, pause);
                 progress = woken.unwrap_or_else(PoisonError::into_inner).0;
                 continue;
             }
@@ -143,14 +129,8 @@ impl Session {
     fn wait_for_the_look<'s>(&'s self, mut progress: MutexGuard<'s, Progress>) -> MutexGuard<'s, Progress> {
         let began = Instant::now();
         loop {
-            let may_begin =
-                progress.is_nobodys && self.options.on_fault.is_some() && began.elapsed() < MEET_MAX;
-            let is_over = match progress.looking {
-                Looking::NotYet => !may_begin,
-                Looking::Now => false,
-                Looking::Over => true,
-            };
-            if is_over {
+            let may_be_met = progress.is_nobodys && self.options.on_fault.is_some();
+            if is_seen(progress.looking, may_be_met.then(|| began.elapsed())) {
                 return progress;
             }
             let woken = self.changed.wait_timeout(progress, LOOK_EVERY);
@@ -160,12 +140,7 @@ impl Session {
 
     /// Somebody wants to look at a fault. False: at another one already.
     pub fn begin_look(&self) -> bool {
-        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_first = progress.looking == Looking::NotYet;
-        if is_first {
-            progress.looking = Looking::Now;
-        }
-        is_first
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).looking.begin()
     }
 
     pub fn end_look(&self) {

@@ -2,7 +2,7 @@
 //! shell for instance, who could let it go on once it is stopped. Where a group that has stopped members
 //! becomes one, as a process ends, the kernel sends SIGHUP and SIGCONT to it (`kill_orphaned_pgrp` in its
 //! `exit.c`). To the kernel, bis is the parent of the recording's orphans, and could. So it is looked here,
-//! too, with the parents that processes have in their own eyes.
+//! too (`groups.rs`), with the parents that processes have in their own eyes.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,7 +13,10 @@ use bis_tracee::{
 };
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::Session;
+use super::{
+    Session,
+    groups::{self, Member},
+};
 
 fn group_of(tid: Tid) -> Option<i32> {
     Stat::of(tid).ok()?.group()
@@ -51,20 +54,12 @@ impl Session {
     /// Has this process group a member whose parent is in another group of its session? `tid` is one of it:
     /// of most groups, its own parent is.
     fn may_be_continued(&self, group: i32, tid: Tid) -> bool {
-        let is_kept = |pid: Tid| {
-            let member = Stat::of(pid).ok().filter(|stat| stat.group() == Some(group));
-            let Some(member) = member.filter(|stat| !matches!(stat.state(), Some('Z' | 'X'))) else {
-                return false;
-            };
-            let Some(parent) = member.parent() else { return false };
-            let parent = self.parent_shown(pid, parent);
-            // The first process of all is nobody's shell.
-            if parent.0 <= 1 {
-                return false;
-            }
-            Stat::of(parent)
-                .is_ok_and(|parent| parent.group() != Some(group) && parent.session() == member.session())
+        let of = |pid: Tid| {
+            let stat = Stat::of(pid).ok()?;
+            let parent = stat.parent().map(|parent| self.parent_shown(pid, parent));
+            let is_dead = matches!(stat.state(), Some('Z' | 'X'));
+            Some(Member { group: stat.group(), session: stat.session(), parent, is_dead })
         };
-        is_kept(tid) || proc::processes().into_iter().any(is_kept)
+        groups::may_be_continued(group, tid, proc::processes, of)
     }
 }

@@ -55,7 +55,40 @@ pub(super) enum Looking {
     Over,
 }
 
+impl Looking {
+    /// Somebody wants to look. False: somebody does already, or has.
+    pub fn begin(&mut self) -> bool {
+        let is_first = *self == Looking::NotYet;
+        if is_first {
+            *self = Looking::Now;
+        }
+        is_first
+    }
+}
+
 impl Progress {
+    /// This process is killed because the program has left it running; what is said of it at the end. It may
+    /// be killed more than once.
+    fn note_killed(&mut self, name: String, pid: Tid) {
+        let list = if self.stand_ins.contains(&pid) { &mut self.go_on } else { &mut self.left };
+        if !list.iter().any(|(_, known)| *known == pid) {
+            list.push((name, pid));
+        }
+    }
+
+    /// This process has ended; if it is the program itself, its status is ours.
+    fn note_end(&mut self, pid: Tid, exit_code: u8, now: Instant) {
+        if self.root == Some(pid) {
+            (self.exit_code, self.ended) = (Some(exit_code), Some(now));
+        }
+    }
+
+    /// The recording fails. The first failure is the one that is told.
+    fn note_failure(&mut self, error: RecordError) {
+        self.failure.get_or_insert(error);
+        self.live = 0;
+    }
+
     /// The processes of the recording that have not ended.
     fn still_there(&self) -> Vec<(String, Tid)> {
         // The number of one that has ended may be that of a process which is none of ours.
@@ -89,10 +122,7 @@ impl Progress {
         outside::let_all_go();
         for (name, pid) in there {
             let _ = ours::send(pid, Signal::KILL);
-            let list = if self.stand_ins.contains(&pid) { &mut self.go_on } else { &mut self.left };
-            if !list.iter().any(|(_, known)| *known == pid) {
-                list.push((name, pid));
-            }
+            self.note_killed(name, pid);
         }
         self.killed.get_or_insert_with(Instant::now).elapsed() < KILL_MAX
     }
@@ -108,8 +138,7 @@ impl Session {
     /// the process; so nothing runs on unrecorded.
     pub(super) fn fail(&self, progress: &mut Progress, error: RecordError) {
         tracing::error!(%error, "the recording fails");
-        progress.failure.get_or_insert(error);
-        progress.live = 0;
+        progress.note_failure(error);
     }
 
     pub fn set_root(&self, tid: Tid) {
@@ -158,15 +187,59 @@ impl Session {
         self.limits.forget(pid);
         self.affinities.forget(pid);
         self.let_orphaned_go();
-        self.update(|progress| {
-            if progress.root == Some(pid) {
-                progress.exit_code = Some(exit_code);
-                progress.ended = Some(Instant::now());
-            }
-        });
+        self.update(|progress| progress.note_end(pid, exit_code, Instant::now()));
     }
 
     pub fn is_root(&self, pid: Tid) -> bool {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).root == Some(pid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_fault_is_looked_at_and_no_other() {
+        let mut looking = Looking::default();
+        assert!(looking.begin() && looking == Looking::Now);
+        assert!(!looking.begin() && looking == Looking::Now);
+        looking = Looking::Over;
+        assert!(!looking.begin() && looking == Looking::Over);
+    }
+
+    #[test]
+    fn what_is_killed_more_than_once_is_named_once_and_what_runs_outside_goes_on() {
+        let mut progress = Progress { stand_ins: [Tid(8)].into(), ..Progress::default() };
+        for (name, pid) in [("daemon", 7), ("browser", 8), ("renamed", 7), ("browser", 8), ("daemon", 9)] {
+            progress.note_killed(name.into(), Tid(pid));
+        }
+        assert_eq!(progress.left, [("daemon".into(), Tid(7)), ("daemon".into(), Tid(9))]);
+        assert_eq!(progress.go_on, [("browser".into(), Tid(8))]);
+    }
+
+    #[test]
+    fn the_status_of_the_program_is_that_of_its_first_process() {
+        let mut progress = Progress { root: Some(Tid(7)), ..Progress::default() };
+        let now = Instant::now();
+        progress.note_end(Tid(8), 3, now);
+        assert_eq!((progress.exit_code, progress.ended), (None, None));
+        progress.note_end(Tid(7), 4, now);
+        assert_eq!((progress.exit_code, progress.ended), (Some(4), Some(now)));
+        let mut progress = Progress::default();
+        progress.note_end(Tid(7), 4, now);
+        assert_eq!(progress.exit_code, None, "there is no program yet");
+    }
+
+    #[test]
+    fn the_first_failure_is_the_one_that_is_told_and_nobody_is_waited_for() {
+        let bug = |what: &str| RecordError::Bug { tid: Tid(7), what: what.into() };
+        let mut progress = Progress { live: 2, ..Progress::default() };
+        progress.note_failure(bug("one"));
+        progress.live += 1;
+        progress.note_failure(bug("other"));
+        assert_eq!(progress.live, 0);
+        let failure = progress.failure.expect("it fails").to_string();
+        assert!(failure.contains("one") && !failure.contains("other"), "{failure}");
     }
 }
