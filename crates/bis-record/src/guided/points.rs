@@ -8,7 +8,7 @@ use bis_tracee::{
     debug::{self, Access, DebugRegisters, Triggered, Watch},
 };
 
-use super::{Armed, Guided};
+use super::{Armed, Guided, Point};
 use crate::{domain::Domain, error::Result, events::Recorder, guide::Watched, task::Handle};
 
 const INT3: u8 = 0xcc;
@@ -36,7 +36,7 @@ impl Guided {
     }
 
     fn arm(&mut self, stopped: &Stopped, memory: &Memory) -> Result<()> {
-        if self.is_free || self.points.breakpoints.is_empty() && self.points.watches.is_empty() {
+        if self.has_no_points() {
             return Ok(());
         }
         let mut registers = DebugRegisters::default();
@@ -109,19 +109,18 @@ impl Recorder<'_> {
         let Some(armed) = self.guided.as_mut().and_then(|guided| guided.was_armed.take()) else {
             return Ok(false);
         };
-        if armed.tid != tid {
-            return Ok(false);
-        }
-        let addr = regs.rip.wrapping_sub(1);
-        if is_breakpoint && armed.bytes.contains_key(&Addr(addr)) {
-            regs.rip = addr;
-            let stopped = self.stopped(tid)?;
-            stopped.set_regs(&regs)?;
-            if armed.mask & 1 << (Signal::TRAP.0 - 1) != 0 {
-                stopped.set_sigmask(armed.mask)?;
+        match armed.point(tid, regs.rip, is_breakpoint) {
+            None => Ok(false),
+            Some(Point::Watch) => Ok(true),
+            Some(Point::Breakpoint(addr)) => {
+                regs.rip = addr;
+                let stopped = self.stopped(tid)?;
+                stopped.set_regs(&regs)?;
+                if armed.mask & 1 << (Signal::TRAP.0 - 1) != 0 {
+                    stopped.set_sigmask(armed.mask)?;
+                }
+                Ok(true)
             }
-            return Ok(true);
         }
-        Ok(!is_breakpoint && armed.triggered.any())
     }
 }

@@ -2,7 +2,7 @@
 
 use bis_trace::{
     event::{EventKind, MemWrite, Outcome, SignalEvent, SignalPoint},
-    types::{Addr, Signal, Tid},
+    types::{Signal, Tid},
 };
 use bis_tracee::{ours, siginfo::SigInfo, sys};
 
@@ -21,9 +21,9 @@ impl Domain {
     /// guide knows of, and something else has come while it went past it.
     pub fn go_to_points(&mut self, tid: Tid) -> Result<bool> {
         let Some(guided) = &mut self.guided else { return Ok(true) };
-        let told = guided.told.take_if(|told| told.0 == tid).map(|(_, rip)| rip);
-        let has_point = told.is_some_and(|rip| guided.points.breakpoints.contains(&Addr(rip)));
-        if has_point && told == Some(self.stopped(tid)?.regs()?.rip) {
+        if let Some(told) = guided.take_told(tid)
+            && told == self.stopped(tid)?.regs()?.rip
+        {
             self.creeps = true;
             let step = self.step(tid);
             self.creeps = false;
@@ -57,8 +57,7 @@ impl Domain {
     fn pause_for_guide(&mut self, tid: Tid) -> Result<()> {
         let regs = self.pause(tid, Vec::new())?;
         if let Some(guided) = &mut self.guided {
-            guided.told = Some((tid, regs.rip));
-            guided.is_due = true;
+            guided.stands(tid, regs.rip);
         }
         self.go_from_pause(tid, &regs)?;
         Ok(())
@@ -73,10 +72,8 @@ impl Domain {
         if is_underway {
             return false;
         }
-        let each_event = guided.points.each_event || guided.step.is_some();
-        let is_over = each_event && self.journal.count() > guided.count
-            || guided.step.is_some_and(|tid| !self.tasks.contains_key(&tid));
-        guided.is_due || is_over || guided.is_asked() || self.watched_values() != guided.values
+        let is_there = |tid: Tid| self.tasks.contains_key(&tid);
+        guided.is_to_stand(self.journal.count(), is_there, || self.watched_values())
     }
 
     fn watched_values(&self) -> Vec<Vec<u8>> {
@@ -115,19 +112,8 @@ impl Domain {
         };
         let count = self.journal.count();
         let Some(guided) = &mut self.guided else { return Ok(()) };
-        (guided.is_due, guided.step, guided.count) = (false, None, count);
-        match wish {
-            Wish::Run(points) => guided.points = points,
-            Wish::Step(tid, points) => {
-                guided.points = points;
-                guided.step = Some(tid);
-            }
-            Wish::Write(..) => {}
-            Wish::Free => guided.is_free = true,
-            Wish::Kill => {
-                guided.is_free = true;
-                let _ = ours::send(pid, Signal::KILL);
-            }
+        if guided.follow(wish, count) {
+            let _ = ours::send(pid, Signal::KILL);
         }
         let values = self.watched_values();
         if let Some(guided) = &mut self.guided {
