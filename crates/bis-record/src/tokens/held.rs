@@ -1,6 +1,6 @@
 //! A domain's side of the run tokens: which shared memory it maps where, and when it holds the right to run.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bis_trace::{
     event::{EventKind, Meta},
@@ -14,17 +14,13 @@ use crate::{
     events::Recorder,
 };
 
-/// How long a domain may run on while another waits for a token that it holds; looked at whenever one of its
-/// tasks stops.
-const TURN_MAX: Duration = Duration::from_millis(2);
-
 impl Domain {
     /// A new mapping of an object that the registry has already counted. With `held`, its token is ours.
     pub fn add_shared(&mut self, range: SharedRange, held: bool) -> Result<()> {
         let known = self.space.shared().maps(range.object);
         self.space.shared_mut().add(range);
         if held {
-            self.tokens.held.push(range.object);
+            self.tokens.hold(range.object);
         }
         if !known {
             self.session.writer.meta(&Meta::Share { object: range.object, domain: self.id })?;
@@ -39,7 +35,7 @@ impl Domain {
             for _ in before..after {
                 self.session.registry.add(object, self.id);
             }
-            self.tokens.unmapped.extend((after..before).map(|_| object));
+            self.tokens.unmap(object, before.saturating_sub(after));
         }
         Ok(())
     }
@@ -47,7 +43,7 @@ impl Domain {
     /// After the event that tells of them: lets go of objects that the domain has unmapped. Not before: in
     /// replay, the domain would let go of them before it has done what it did up to that event.
     pub fn finish_unmapped(&mut self) -> Result<()> {
-        for id in std::mem::take(&mut self.tokens.unmapped) {
+        for id in self.tokens.take_unmapped() {
             if self.tokens.holds(id) && !self.objects().contains(&id) {
                 self.release(&[id])?;
             }
@@ -59,11 +55,7 @@ impl Domain {
     /// The objects whose tokens the domain needs to run: those that it maps, and those that the call in
     /// progress touches.
     fn objects(&self) -> Vec<ObjectId> {
-        let mut ids = self.space.shared().objects();
-        ids.extend(&self.tokens.borrowed);
-        ids.sort_unstable();
-        ids.dedup();
-        ids
+        self.tokens.needed(self.space.shared().objects())
     }
 
     /// At the entry of a call that will write to an object, change its length or map it: takes its token as
@@ -74,18 +66,15 @@ impl Domain {
         }
         self.write_entry(tid)?;
         self.session.writer.meta(&Meta::Share { object, domain: self.id })?;
-        self.tokens.borrowed.push(object);
+        self.tokens.borrow(object);
         self.ensure_tokens()
     }
 
     /// After the event of a call: gives back what was borrowed for it, unless the domain maps it now.
     pub fn return_borrowed(&mut self) -> Result<()> {
-        for id in std::mem::take(&mut self.tokens.borrowed) {
-            if self.tokens.holds(id) && !self.space.shared().maps(id) {
-                self.release(&[id])?;
-            }
-        }
-        Ok(())
+        let shared = self.process.space.shared();
+        let back = self.tokens.end_call(|id| shared.maps(id));
+        back.into_iter().try_for_each(|id| self.release(&[id]))
     }
 
     /// Takes the tokens of all objects that the domain maps, waiting for them if need be. Whoever lets the
@@ -103,8 +92,7 @@ impl Domain {
         session.registry.acquire(self.id, &objects, |acquired| {
             self.recorder().token_event(EventKind::Token { acquired, released: Vec::new() })
         })?;
-        self.tokens.held = objects;
-        self.tokens.since = Some(Instant::now());
+        self.tokens.take(objects, Instant::now());
         Ok(())
     }
 
@@ -113,7 +101,7 @@ impl Domain {
     /// did before would come after the other's turn.
     pub fn yield_tokens(&mut self) -> Result<()> {
         let gives_up = std::mem::take(&mut self.gives_up);
-        let expired = gives_up || self.tokens.since.is_none_or(|since| since.elapsed() > TURN_MAX);
+        let expired = gives_up || self.tokens.is_turn_over(Instant::now());
         if self.holds_tokens()
             && self.session.registry.is_wanted()
             && expired
@@ -126,12 +114,12 @@ impl Domain {
 
     /// Gives all tokens back: before a wait for the kernel in which others should be able to run.
     pub fn release_tokens(&mut self) -> Result<()> {
-        let held = std::mem::take(&mut self.tokens.held);
+        let held = self.tokens.give_all_back();
         if held.is_empty() { Ok(()) } else { self.release(&held) }
     }
 
     fn release(&mut self, ids: &[ObjectId]) -> Result<()> {
-        self.tokens.held.retain(|id| !ids.contains(id));
+        self.tokens.give_back(ids);
         // A call in progress is seen as entered by whoever runs after us.
         self.write_entries()?;
         if let Some(task) = self.tasks.values().find(|task| task.standing.comes_first()) {
