@@ -35,7 +35,7 @@ pub mod segv;
 mod stash;
 mod waiting;
 
-pub use answers::Meeting;
+pub use answers::{Delivery, Meeting, OnTheWay};
 
 use bis_trace::{
     event::{EventKind, Insn, SignalPoint},
@@ -261,7 +261,7 @@ impl Crew {
     /// so that the program itself comes on between two handlers, however slow we are: it is delivered at the
     /// next call, or a few milliseconds later.
     fn is_storm(&mut self, tid: Tid, info: &SigInfo) -> Result<bool> {
-        Ok(info.is_of_timer() && self.task(tid)?.has_returned)
+        Ok(info.is_of_timer() && self.task(tid)?.timers.are_to_wait())
     }
 
     /// Has the program asked for this instruction to be a fault?

@@ -1,7 +1,8 @@
 //! What is done about a signal that has come: decisions, which know the task's place in a few words and touch
 //! nothing. `signals.rs` and `stash.rs` carry them out.
 
-use bis_tracee::siginfo::Disposition;
+use bis_trace::types::Signal;
+use bis_tracee::{Status, siginfo::Disposition};
 
 /// Where a signal has found its task.
 #[derive(Clone, Copy, Default, Debug)]
@@ -87,6 +88,57 @@ impl Meeting {
     }
 }
 
+/// How a signal that was kept back comes to its task, which stands at a place for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Delivery {
+    /// Not at all: the process has changed its mind, and ignores it now.
+    Drop,
+    /// It is sent again, and stops or ends the process in the call that the task is about to make: that says
+    /// where the task is.
+    Carry,
+    /// It is sent again, and the task goes on to its end at once, without the call that it was about to make.
+    End,
+    /// The task is brought to its signal stop, and its handler is called.
+    Bring,
+}
+
+impl Delivery {
+    pub fn of(disposition: Disposition, is_outlived: bool) -> Delivery {
+        match disposition {
+            Disposition::Ignore => Delivery::Drop,
+            Disposition::Stop => Delivery::Carry,
+            Disposition::Fatal if is_outlived => Delivery::Carry,
+            Disposition::Fatal => Delivery::End,
+            Disposition::Handler => Delivery::Bring,
+        }
+    }
+}
+
+/// What the next report means of a task that is on its way to the signal stop of a signal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OnTheWay {
+    Arrived,
+    /// It has met another signal.
+    Meets,
+    /// SIGCONT interrupts its target before it arrives.
+    GoesOn,
+    /// It was killed, or has stopped with its process: the signal is tried again later.
+    Fails,
+}
+
+impl OnTheWay {
+    /// `to`: the signal whose stop the task is brought to. `found`: the one that has come with the report,
+    /// if that is of one, and whether it was sent by us.
+    pub fn of(report: Option<Status>, to: Signal, found: Option<(Signal, bool)>) -> OnTheWay {
+        match (report, found) {
+            (Some(Status::Signal(_)), Some((signal, true))) if signal == to => OnTheWay::Arrived,
+            (Some(Status::Signal(_)), _) => OnTheWay::Meets,
+            (Some(Status::Trap), _) => OnTheWay::GoesOn,
+            _ => OnTheWay::Fails,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,5 +209,38 @@ mod tests {
         assert_eq!(Meeting::of(Disposition::Stop, false, false, false), Meeting::Give);
         assert_eq!(Meeting::of(Disposition::Fatal, true, true, false), Meeting::Give);
         assert_eq!(Meeting::of(Disposition::Fatal, false, true, true), Meeting::Keep);
+    }
+
+    #[test]
+    fn what_was_kept_back_comes_as_if_it_came_now() {
+        for is_outlived in [false, true] {
+            let of = |disposition| Delivery::of(disposition, is_outlived);
+            assert_eq!(of(Disposition::Ignore), Delivery::Drop);
+            assert_eq!(of(Disposition::Stop), Delivery::Carry);
+            assert_eq!(of(Disposition::Handler), Delivery::Bring);
+        }
+        assert_eq!(Delivery::of(Disposition::Fatal, false), Delivery::End);
+        assert_eq!(Delivery::of(Disposition::Fatal, true), Delivery::Carry, "others see its memory");
+    }
+
+    #[test]
+    fn a_task_arrives_by_the_signal_that_was_sent_to_bring_it_and_by_no_other() {
+        let (to, other) = (Signal(10), Signal(12));
+        let report = |signal| Some(Status::Signal(signal));
+        let of = |report, found| OnTheWay::of(report, to, found);
+        assert_eq!(of(report(to), Some((to, true))), OnTheWay::Arrived);
+        assert_eq!(of(report(to), Some((to, false))), OnTheWay::Meets, "somebody else has sent it");
+        assert_eq!(of(report(other), Some((other, true))), OnTheWay::Meets, "that was to bring it before");
+    }
+
+    #[test]
+    fn a_signal_that_finds_no_task_is_tried_again() {
+        let of = |report| OnTheWay::of(report, Signal(10), None);
+        assert_eq!(of(Some(Status::Trap)), OnTheWay::GoesOn);
+        let ends = [Status::Exit(9), Status::Exited(0), Status::Killed(Signal::KILL)];
+        for report in ends.into_iter().chain([Status::GroupStop(Signal::STOP), Status::Seccomp]) {
+            assert_eq!(of(Some(report)), OnTheWay::Fails, "{report:?}");
+        }
+        assert_eq!(of(None), OnTheWay::Fails);
     }
 }

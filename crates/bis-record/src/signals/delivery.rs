@@ -9,10 +9,15 @@ use bis_trace::{
 };
 use bis_tracee::{
     Resume, Status,
-    siginfo::{Disposition, SigInfo, is_stop},
+    siginfo::{SigInfo, is_stop},
 };
 
-use crate::{crew::Crew, domain::Domain, error::Result, signals::Meeting};
+use crate::{
+    crew::Crew,
+    domain::Domain,
+    error::Result,
+    signals::{Delivery, Meeting, OnTheWay},
+};
 
 impl Domain {
     /// At the entry of a call, or after an event: delivers a signal that was kept back, if there is one that
@@ -26,11 +31,11 @@ impl Domain {
             return Ok(true);
         }
         // The process may have changed its mind: as if the signal came now.
-        match self.recorder().disposition(tid, info.signal())? {
-            Disposition::Ignore => Ok(false),
-            Disposition::Stop => self.carry_stop(tid, info, point),
-            Disposition::Fatal if self.is_outlived(tid) => self.carry_stop(tid, info, point),
-            Disposition::Fatal => {
+        let disposition = self.recorder().disposition(tid, info.signal())?;
+        match Delivery::of(disposition, self.is_outlived(tid)) {
+            Delivery::Drop => Ok(false),
+            Delivery::Carry => self.carry_stop(tid, info, point),
+            Delivery::End => {
                 self.stopped(tid)?.set_regs(before)?;
                 let task = self.task(tid)?;
                 task.stash.put_first(info);
@@ -38,7 +43,7 @@ impl Domain {
                 self.carry(tid, info.signal())?;
                 Ok(true)
             }
-            Disposition::Handler => {
+            Delivery::Bring => {
                 self.stopped(tid)?.set_regs(before)?;
                 if self.bring(tid, info)? {
                     self.deliver(tid, &info, point)?;
@@ -57,17 +62,21 @@ impl Domain {
         self.resume(tid, Resume::Cont)?;
         loop {
             self.wait_for_report(tid)?;
-            match self.task(tid)?.report {
-                Some(Status::Signal(_)) => {
-                    let arrived = SigInfo(self.stopped(tid)?.siginfo()?);
-                    if arrived.signal() == signal && self.is_carrier(tid, &arrived) {
-                        break;
+            let report = self.task(tid)?.report;
+            let arrived = match report {
+                Some(Status::Signal(_)) => Some(SigInfo(self.stopped(tid)?.siginfo()?)),
+                _ => None,
+            };
+            let found = arrived.map(|info| (info.signal(), self.is_carrier(tid, &info)));
+            match OnTheWay::of(report, signal, found) {
+                OnTheWay::Arrived => break,
+                OnTheWay::Meets => {
+                    if let Some(arrived) = arrived {
+                        self.meet(tid, arrived)?;
                     }
-                    self.meet(tid, arrived)?;
                 }
-                // SIGCONT interrupts its target before it arrives there.
-                Some(Status::Trap) => {}
-                _ => {
+                OnTheWay::GoesOn => {}
+                OnTheWay::Fails => {
                     self.task(tid)?.stash.put_first(info);
                     return Ok(false);
                 }
