@@ -210,7 +210,7 @@ impl Recorder<'_> {
             let what = format!("what task {runner} has logged would become an event of another");
             return Err(RecordError::Bug { tid, what });
         }
-        if self.tasks.get(&tid).is_some_and(|task| task.has_log) {
+        if self.tasks.get(&tid).is_some_and(|task| task.since_event.has_log()) {
             // The first would have to be used up where no event is.
             let what = "a second log of hooked calls with no event since the first".into();
             return Err(RecordError::Bug { tid, what });
@@ -233,13 +233,7 @@ impl Recorder<'_> {
         if let Some(task) = self.tasks.get_mut(&tid) {
             task.spin.is_over &= !happens;
             task.standing.describe();
-            // Turns are the domain's, and lead no task anywhere.
-            task.has_log = match kind {
-                EventKind::Hooked { .. } => true,
-                EventKind::Token { .. } => task.has_log,
-                _ => false,
-            };
-            task.has_gone_on &= matches!(kind, EventKind::Token { .. } | EventKind::Hooked { .. });
+            task.since_event.write(&kind);
         }
         if let EventKind::Syscall { outcome, .. } | EventKind::SyscallExit { outcome, .. } = &kind {
             self.checkpoints.note(&outcome.effects);
@@ -320,14 +314,12 @@ impl Recorder<'_> {
         if let Some(task) = self.tasks.get_mut(&tid)
             && let Some(now) = stack_pointer(task).filter(|now| !OURS.contains(&now.0))
         {
-            // For the next time: if it has gone to another stack by then, this is where it left this one.
-            let before = task.stack_end.replace(now);
-            task.left_stack = before.filter(|before| is_away(*before, now)).or(task.left_stack);
+            task.stacks.sum(now, is_away);
         }
         let mut stacks = stack_pointers(&self.tasks);
         // A task that is on another stack now, for a handler or for good, may go on where it has left this
         // one.
-        let left = self.tasks.values().filter_map(|task| Some((task.left_stack?, stack_pointer(task)?)));
+        let left = self.tasks.values().filter_map(|task| Some((task.stacks.left()?, stack_pointer(task)?)));
         stacks.extend(left.filter(|(left, now)| is_away(*left, *now)).map(|(left, _)| left));
         let saved = xsave::pages(&saved_states(&self.memory, &stacks, &mappings));
         stacks.extend(self.space.old_stacks());

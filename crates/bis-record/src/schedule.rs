@@ -24,7 +24,6 @@ use crate::{
     domain::Domain,
     error::{RecordError, Result},
     events::Recorder,
-    places::PASSED_OVER_MAX,
     process::Process,
     seed::Seed,
     task::{InCall, Task},
@@ -205,9 +204,9 @@ impl Domain {
         let (now, front) = (Instant::now(), self.turns.front());
         let over = self.turns.used(now) > self.turns.slice();
         for task in self.tasks.values_mut() {
-            let has_had_turn = Some(task.tid) == front && (over || !task.is_lifted);
+            let has_had_turn = Some(task.tid) == front && (over || !task.passed_over.is_lifted());
             let waits = task.standing.is_ready() && !has_had_turn;
-            (task.passed_over, task.is_lifted) = passed_over((task.passed_over, task.is_lifted), waits, now);
+            task.passed_over.note(waits, now);
         }
     }
 
@@ -365,21 +364,8 @@ fn most_urgent(mut ready: Vec<Ready>) -> Vec<Tid> {
     ready.into_iter().filter(|task| Some(task.urgency) == best).map(|task| task.tid).collect()
 }
 
-/// Since when a task has been ready without a turn, and whether it is lifted for that: what was so until
-/// `now`, and whether it waits for a turn then.
-fn passed_over(before: (Option<Instant>, bool), waits: bool, now: Instant) -> (Option<Instant>, bool) {
-    if !waits {
-        return (None, false);
-    }
-    let (since, is_lifted) = before;
-    let since = since.unwrap_or(now);
-    (Some(since), is_lifted || now - since > PASSED_OVER_MAX)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn ready(tid: i32, is_idle: bool, urgency: i32) -> Ready {
@@ -399,18 +385,5 @@ mod tests {
         assert_eq!(most_urgent(vec![ready(1, true, -5), ready(2, false, 0)]), [Tid(2)]);
         assert_eq!(most_urgent(vec![ready(1, true, 0), ready(2, true, 0)]), [Tid(1), Tid(2)]);
         assert_eq!(most_urgent(vec![ready(1, true, 0)]), [Tid(1)]);
-    }
-
-    #[test]
-    fn a_task_that_is_passed_over_for_long_is_lifted_until_it_has_had_its_turn() {
-        let begin = Instant::now();
-        let late = begin + PASSED_OVER_MAX;
-        let waits = passed_over((None, false), true, begin);
-        assert_eq!(waits, (Some(begin), false));
-        assert_eq!(passed_over(waits, true, late), (Some(begin), false), "not for longer than that yet");
-        let lifted = passed_over(waits, true, late + Duration::from_nanos(1));
-        assert_eq!(lifted, (Some(begin), true));
-        assert_eq!(passed_over(lifted, true, late + PASSED_OVER_MAX), (Some(begin), true));
-        assert_eq!(passed_over(lifted, false, late), (None, false));
     }
 }

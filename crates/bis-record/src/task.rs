@@ -6,19 +6,27 @@ mod counter;
 mod gone;
 mod last_writes;
 mod onward;
+mod passed_over;
+mod since_event;
+mod stacks;
 mod standing;
 mod stepped;
+mod timers;
 mod undone;
 mod waiting;
 
 pub use counter::Counter;
 
 pub use onward::{IntoCall, Onward};
+pub use passed_over::PassedOver;
+pub use since_event::SinceEvent;
+pub use stacks::Stacks;
 pub use standing::Standing;
 pub use stepped::Stepped;
+pub use timers::Timers;
 pub use undone::Undone;
 
-use std::{collections::BTreeMap, time::Instant};
+use std::collections::BTreeMap;
 
 use bis_syscalls::{
     Handler, Plan,
@@ -341,27 +349,16 @@ pub struct Task {
     pub newborn: Option<Tid>,
     /// Whether it may go on, and whether others may before it does.
     pub standing: Standing,
-    /// Since when it has been ready, and more urgent ones have had their turns.
-    pub passed_over: Option<Instant>,
-    /// That was so for too long: it is the most urgent one until its turn is over.
-    pub is_lifted: bool,
+    /// How long more urgent ones have had their turns.
+    pub passed_over: PassedOver,
     pub call: Option<InCall>,
     /// Signals with handlers that came in the middle of computation: they are delivered at the next call.
     pub stash: Stash,
     /// The mask that it has, while it runs with more signals blocked.
     pub hushed: Option<u64>,
     pub undone: Undone,
-    /// Where its stack ended when memory was last summed for it.
-    pub stack_end: Option<Addr>,
-    /// Where the one ended that it was on before it went to another one: by the call of a handler, or by any
-    /// way that a program likes.
-    pub left_stack: Option<Addr>,
-    /// Its last event is the return from a handler, between which and the next one it comes on in its
-    /// program.
-    pub has_returned: bool,
-    /// It has set a timer, and no handler has returned since: nothing fires after that call that had fired
-    /// before it.
-    pub has_set_timer: bool,
+    pub stacks: Stacks,
+    pub timers: Timers,
     /// Its process is stopped, and it is to stop again: it was taken over, or is to leave a hook first.
     pub is_halted: bool,
     /// The signal that was sent last to bring it to a signal stop
@@ -374,10 +371,7 @@ pub struct Task {
     /// The kernel has a signal pending, which comes before the task executes anything: it has these registers
     /// then. (Or another thread gets it.)
     pub expect_signal: Option<Registers>,
-    /// What its hooks have logged is the last that the stream says of it.
-    pub has_log: bool,
-    /// It has gone on in its program since its last event.
-    pub has_gone_on: bool,
+    pub since_event: SinceEvent,
     /// The registers at the entry of a call, until what becomes of that is known: one that is killed
     /// meanwhile has come so far, whatever its registers are by then.
     pub in_front: Option<Registers>,
@@ -432,20 +426,16 @@ impl Task {
             report: None,
             newborn: None,
             standing: Standing::new(),
-            passed_over: None,
-            is_lifted: false,
+            passed_over: PassedOver::default(),
             call: None,
             stash: Stash::default(),
             hushed: None,
             undone: Undone::default(),
-            stack_end: None,
-            left_stack: None,
-            has_returned: false,
-            has_set_timer: false,
+            stacks: Stacks::default(),
+            timers: Timers::default(),
             is_halted: false,
             carries: None,
-            has_log: false,
-            has_gone_on: false,
+            since_event: SinceEvent::default(),
             in_front: None,
             is_asked: false,
             watches: DebugRegisters::default(),

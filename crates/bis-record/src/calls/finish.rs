@@ -137,10 +137,7 @@ impl Task {
     fn end_call(&mut self, call: &InCall) -> bool {
         let sets_timer = row(call.nr).is_some_and(|row| row.sets_timer);
         let returns = returns_from_handler(call);
-        let is_last = returns && std::mem::take(&mut self.has_set_timer);
-        self.has_set_timer |= sets_timer;
-        self.has_returned = returns && !is_last;
-        sets_timer || is_last || returns && self.stash.has_sent()
+        self.timers.end_call(returns, sets_timer) || returns && self.stash.has_sent()
     }
 }
 

@@ -35,7 +35,7 @@ use crate::{
     events::Recorder,
     process::Process,
     space::TextRange,
-    task::{Handle, InCall, Standing, Task, Undone},
+    task::{Handle, InCall, Stacks, Standing, Task, Timers, Undone},
 };
 
 /// Bytes for each thread that are put back before what was different is told.
@@ -300,9 +300,8 @@ impl Domain {
         task.standing = Standing::new();
         task.hushed = None;
         task.undone = Undone::default();
-        task.stack_end = None;
-        task.left_stack = kept.left_stack;
-        (task.has_returned, task.has_set_timer) = (false, false);
+        task.stacks = Stacks::with_left(kept.left_stack);
+        task.timers = Timers::default();
         task.interrupts = None;
         task.expect_signal = None;
         task.inject = None;

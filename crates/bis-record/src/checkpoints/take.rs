@@ -210,7 +210,7 @@ impl Crew {
             None => stopped.sigmask()?,
         };
         let pending = stopped.own_pending()?.into_iter().map(SigInfo).collect();
-        let (xstate, stash, left_stack) = (stopped.xstate()?, task.stash.clone(), task.left_stack);
+        let (xstate, stash, left_stack) = (stopped.xstate()?, task.stash.clone(), task.stacks.left());
         let (clear_tid, robust_list) = (task.clear_tid, sys::robust_list(tid).unwrap_or(task.robust_list.0));
         let alt_stack = self.alt_stack(tid, buffer)?;
         Ok(Some(Kept {

@@ -188,7 +188,7 @@ impl Domain {
 
     fn is_place_untold(&mut self, tid: Tid) -> Result<bool> {
         let task = self.task(tid)?;
-        Ok(task.has_gone_on && task.call.is_none() && self.is_outlived(tid))
+        Ok(task.since_event.has_gone_on() && task.call.is_none() && self.is_outlived(tid))
     }
 
     fn instruction(&self, rip: Addr) -> Instruction {

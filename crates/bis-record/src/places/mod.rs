@@ -15,5 +15,4 @@ mod ticks;
 mod turn;
 pub mod written;
 
-pub use reasons::PASSED_OVER_MAX;
 pub use steps::Step;

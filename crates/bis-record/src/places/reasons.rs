@@ -14,9 +14,6 @@ const SIGNAL_WAIT_COUNTED: Duration = Duration::from_micros(500);
 /// How long a turn has lasted, with chaos, in which a task may be led on.
 const LED_ON_MIN: Duration = Duration::from_millis(5);
 
-/// How long a task is ready at most without a turn, while more urgent ones have theirs.
-pub const PASSED_OVER_MAX: Duration = Duration::from_millis(100);
-
 /// What a task has to say for its having the turn.
 #[derive(Clone, Copy, Debug)]
 struct Claim {
@@ -52,10 +49,14 @@ impl Domain {
     pub fn is_awaited_by_others(&self, tid: Tid) -> bool {
         let Some(task) = self.tasks.get(&tid) else { return false };
         let is_over = self.is_turn_over(task);
-        let ours = Claim { urgency: self.urgency(task), is_lifted: task.is_lifted, is_passed_over: false };
+        let ours = Claim {
+            urgency: self.urgency(task),
+            is_lifted: task.passed_over.is_lifted(),
+            is_passed_over: false,
+        };
         let claim = |other: &Task| Claim {
             urgency: self.urgency(other),
-            is_lifted: other.is_lifted,
+            is_lifted: other.passed_over.is_lifted(),
             is_passed_over: self.session.chaos.is_none() && self.is_passed_over(other),
         };
         let waits = |other: &&Task| other.tid != tid && self.waits_for_turn(other);
@@ -90,7 +91,7 @@ impl Domain {
     pub fn urgency(&self, task: &Task) -> i32 {
         const STARVED: i32 = 100;
         match self.session.chaos {
-            None if task.is_lifted => i32::MIN,
+            None if task.passed_over.is_lifted() => i32::MIN,
             None => task.traits.nice,
             Some(_) if self.is_starved(task) => STARVED,
             Some(_) => 0,
@@ -99,7 +100,7 @@ impl Domain {
 
     /// Has a task that is ready, or about to be, been kept from running for too long?
     pub fn is_passed_over(&self, task: &Task) -> bool {
-        task.passed_over.map_or(self.journal.last(), |since| since).elapsed() > PASSED_OVER_MAX
+        task.passed_over.is_for_long(self.journal.last(), Instant::now())
     }
 
     /// Why this task gets a turn only where no other can: what it was made to wait for, if it is; true: not

@@ -46,7 +46,9 @@ impl Domain {
         let is_place = how == Resume::Syscall || how != Resume::Listen && !task.standing.is_midway();
         let halts = task.is_halted && is_place;
         let signal = task.inject.take();
-        task.has_gone_on |= how != Resume::Listen && task.call.is_none();
+        if how != Resume::Listen && task.call.is_none() {
+            task.since_event.go_on();
+        }
         task.standing.resume(how == Resume::Listen);
         match mem::replace(&mut task.handle, Handle::Taken) {
             Handle::Stopped(stopped) => {
