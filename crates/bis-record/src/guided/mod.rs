@@ -119,8 +119,8 @@ impl Guided {
         (self.is_due, self.step, self.count) = (false, None, count);
         let kills = wish == Wish::Kill;
         match wish {
-            Wish::Run(points) => self.points = points,
-            Wish::Step(tid, points) => (self.points, self.step) = (points, Some(tid)),
+            Wish::Run(wanted) => self.points = wanted,
+            Wish::Step(tid, wanted) => (self.points, self.step) = (wanted, Some(tid)),
             // It stands still on.
             Wish::Write(..) => {}
             Wish::Free | Wish::Kill => self.is_free = true,

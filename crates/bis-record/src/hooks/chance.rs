@@ -200,8 +200,11 @@ impl Process {
     /// A task stands in a hook that logs nothing, or on the way there (that of a `cpuid`, or behind an
     /// `xsavec` or `fnstenv`): what is left of that is done by hand, and the task stands behind the
     /// instruction, with these registers; or at a `cpuid` that the hook would have left to us. None: it is
-    /// somewhere else.
+    /// somewhere else; or its branches are counted: replay makes those of the hook that would be left out.
     pub fn end_by_hand(&mut self, tid: Tid) -> Result<Option<Registers>> {
+        if self.task(tid)?.counter.is_some() {
+            return Ok(None);
+        }
         let regs = self.stopped(tid)?.regs()?;
         if let Some(behind) = self.behind_cpuid(&regs) {
             self.stopped(tid)?.set_regs(&behind)?;

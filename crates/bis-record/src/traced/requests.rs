@@ -742,7 +742,7 @@ mod tests {
         fn a_word_of_struct_user_is_one_of_its_words(offset in prop_oneof![0..1000_u64, any::<u64>()]) {
             for layout in [Layout::Wide, Layout::Narrow] {
                 let word = layout.word() as u64;
-                let is_one = offset % word == 0 && offset < layout.user_len();
+                let is_one = offset.is_multiple_of(word) && offset < layout.user_len();
                 prop_assert_eq!(user_word(layout, offset).is_ok(), is_one);
                 prop_assert!(layout.debug_number(offset).is_none_or(|number| is_one && number < 8));
             }

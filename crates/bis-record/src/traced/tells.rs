@@ -17,7 +17,7 @@ const IN_FRONT: u64 = 1;
 const BEHIND: u64 = 2;
 
 /// The wait status of a stop.
-pub(super) fn status_of(signal: i32, event: i32) -> i32 {
+fn status_of(signal: i32, event: i32) -> i32 {
     event << 16 | signal << 8 | 0x7f
 }
 
