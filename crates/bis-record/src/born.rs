@@ -70,7 +70,7 @@ impl Domain {
         }
         self.session.affinities.inherit(tid, child);
         let mut stopped = Stopped::adopt(child);
-        if self.task(tid)?.elsewhere.is_some() {
+        if self.task(tid)?.for_tracer.goes_elsewhere() {
             let regs = self.sent_elsewhere(tid, &stopped.regs()?)?;
             stopped.set_regs(&regs)?;
         }

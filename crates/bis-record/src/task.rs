@@ -3,6 +3,7 @@
 mod by_hand;
 mod core;
 mod counter;
+mod for_tracer;
 mod gone;
 mod last_writes;
 mod onward;
@@ -17,6 +18,7 @@ mod waiting;
 
 pub use counter::Counter;
 
+pub use for_tracer::{Elsewhere, ForTracer};
 pub use onward::{IntoCall, Onward};
 pub use passed_over::PassedOver;
 pub use since_event::SinceEvent;
@@ -310,31 +312,6 @@ impl Traits {
     }
 }
 
-/// What a call leaves alone, and a task finds behind it, as its tracer has set it at the entry. The task
-/// makes its call where it stands; so these are put into its registers when the call is over.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Elsewhere {
-    /// In the program's own text.
-    rip: u64,
-    /// rcx and r11, where the instruction of the call has changed them.
-    changed: Option<(u64, u64)>,
-}
-
-impl Elsewhere {
-    /// None: behind the call, as always.
-    pub fn of(entry: &Registers, wanted: &Registers, is_narrow: bool) -> Option<Elsewhere> {
-        let changed = (!is_narrow).then_some((wanted.rcx, wanted.r11));
-        let is_as_always = wanted.rip == entry.rip && changed.is_none_or(|it| it == (entry.rcx, entry.r11));
-        (!is_as_always).then_some(Elsewhere { rip: wanted.rip, changed })
-    }
-
-    /// These registers, as the task finds them.
-    pub fn put(self, regs: &Registers) -> Registers {
-        let (rcx, r11) = self.changed.unwrap_or((regs.rcx, regs.r11));
-        Registers { rip: self.rip, rcx, r11, ..*regs }
-    }
-}
-
 #[derive(Debug)]
 pub struct Task {
     pub tid: Tid,
@@ -402,14 +379,8 @@ pub struct Task {
     pub is_new: bool,
     /// Its program is one that is left out of the recording.
     pub stand_in: Option<StandIn>,
-    /// Its tracer, another task of the program, has to let it go on, and this is done then.
-    pub held: Option<crate::traced::Held>,
-    /// What its tracer has decided about the report that it has, of which the tracer has heard: the signal.
-    pub passed: Option<Option<Signal>>,
-    /// Its tracer wants that the call at whose entry it stands is not made.
-    pub is_skipped: bool,
-    /// Its tracer has said at the entry of its call where it goes on behind that.
-    pub elsewhere: Option<Elsewhere>,
+    /// What is between it and its tracer, if another task of the program traces it.
+    pub for_tracer: ForTracer,
     /// Whether it only waits for others when it computes.
     pub spin: Spin,
     /// What the loops write in which it was stopped.
@@ -454,10 +425,7 @@ impl Task {
             hold: None,
             is_new: true,
             stand_in: None,
-            held: None,
-            passed: None,
-            is_skipped: false,
-            elsewhere: None,
+            for_tracer: ForTracer::default(),
             spin: Spin::default(),
             rounds: Rounds::default(),
         }

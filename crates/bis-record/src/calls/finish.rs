@@ -55,7 +55,7 @@ impl Domain {
             if regs != raw {
                 self.stopped(tid)?.set_regs(&regs)?;
             }
-            self.task(tid)?.elsewhere = None;
+            self.task(tid)?.for_tracer.end_call();
             if self.session.traced.is_used() {
                 self.call_is_over(tid, call);
             }
@@ -87,7 +87,7 @@ impl Domain {
         if !returns_from_handler(call) {
             outcome.regs = self.sent_elsewhere(tid, &outcome.regs)?;
         }
-        self.task(tid)?.elsewhere = None;
+        self.task(tid)?.for_tracer.end_call();
         outcome.regs.rip = self.space.patched_rip(outcome.regs.ip()).0;
         self.recorder().take_mail_of_call(tid, call, &mut outcome)?;
         if outcome.regs != raw {

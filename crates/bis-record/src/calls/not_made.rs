@@ -35,7 +35,7 @@ impl Domain {
             self.learn_site(tid, nr, entry.ip(), &mut outcome)?;
         }
         outcome.regs = self.sent_elsewhere(tid, &outcome.regs)?;
-        self.task(tid)?.elsewhere = None;
+        self.task(tid)?.for_tracer.end_call();
         outcome.regs.rip = self.space.patched_rip(outcome.regs.ip()).0;
         self.stopped(tid)?.set_regs(&outcome.regs)?;
         if self.session.traced.is_used() {

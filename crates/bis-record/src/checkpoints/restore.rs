@@ -85,7 +85,7 @@ impl Domain {
                 || task.newborn.is_some()
                 || matches!(task.report, Some(Status::NewTask(_)))
                 || task.call.as_ref().is_some_and(has_made_child)
-                || task.held.is_some()
+                || task.for_tracer.is_held()
         };
         if self.tasks.values().any(|task| !is_stopped(task) || is_engaged(task)) {
             return Ok(Some(libc::EBUSY));

@@ -202,7 +202,7 @@ impl Crew {
             (None, None) => Registers { orig_rax: u64::MAX, ..stopped.regs()? },
         };
         // What its tracer, who is recorded too, has been told of it cannot be taken back.
-        if is_leaving || task.held.is_some() {
+        if is_leaving || task.for_tracer.is_held() {
             return Ok(None);
         }
         let sigmask = match task.hushed {

@@ -32,8 +32,11 @@ impl Process {
     /// These registers, behind the call that the task is in: where its tracer wants it to go on, if it has
     /// said so.
     pub fn sent_elsewhere(&mut self, tid: Tid, regs: &Registers) -> Result<Registers> {
-        let Some(elsewhere) = self.task(tid)?.elsewhere else { return Ok(*regs) };
-        let regs = elsewhere.put(regs);
+        let for_tracer = &self.task(tid)?.for_tracer;
+        if !for_tracer.goes_elsewhere() {
+            return Ok(*regs);
+        }
+        let regs = for_tracer.behind_call(regs);
         Ok(Registers { rip: self.space.patched_rip(regs.ip()).0, ..regs })
     }
 

@@ -101,7 +101,7 @@ impl Crew {
         let is_free = |task: &Task| {
             let call = task.call.as_ref().and_then(|call| row(call.nr));
             let waits = call.is_some_and(|row| row.takes_signals);
-            task.pid == first && task.carries.is_none() && task.held.is_none() && !waits
+            task.pid == first && task.carries.is_none() && !task.for_tracer.is_held() && !waits
         };
         let is_there = self.tasks.get(&first).is_some_and(is_free);
         let has_handler = || disposition(tid, info.signal()) == Disposition::Handler;

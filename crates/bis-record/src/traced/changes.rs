@@ -109,7 +109,7 @@ impl Recorder<'_> {
         let next = if is_emulated { Registers { orig_rax: u64::MAX, ..next } } else { next };
         let elsewhere = Elsewhere::of(&entry, &changed, is_narrow).filter(|_| is_made);
         if stop.change.regs || !is_made {
-            self.task(tid)?.elsewhere = elsewhere;
+            self.task(tid)?.for_tracer.go_elsewhere(elsewhere);
         }
         let outcome = self.changed_memory(tid, stop, writes)?;
         if is_made {
@@ -126,7 +126,7 @@ impl Recorder<'_> {
         self.event(tid, EventKind::Syscall { nr, entry, outcome })?;
         let task = self.task(tid)?;
         task.standing.describe();
-        task.is_skipped = true;
+        task.for_tracer.skip_call();
         Ok(())
     }
 

@@ -1,7 +1,5 @@
 //! How a tracee that has held goes on.
 
-use std::mem::take;
-
 use bis_trace::{
     event::SignalPoint,
     types::{Addr, Signal, Tid},
@@ -34,7 +32,7 @@ impl Domain {
             self.session.watch.call(self.id);
         }
         let Some((stop, signal, mode)) = released else { return Ok(Onward::Stays) };
-        let Some(held) = self.task(tid)?.held.take() else { return Ok(Onward::Stays) };
+        let Some(held) = self.task(tid)?.for_tracer.release() else { return Ok(Onward::Stays) };
         self.make_changes(tid, held, &stop)?;
         match held {
             Held::Report(Status::GroupStop(_)) if stop.leaves_group(mode) => {
@@ -43,7 +41,7 @@ impl Domain {
             Held::Report(status) => {
                 let task = self.task(tid)?;
                 task.report = Some(status);
-                task.passed = stop.is_decided().then_some(signal);
+                task.for_tracer.decide(stop.is_decided().then_some(signal));
             }
             Held::Place => {
                 self.task(tid)?.standing.go_on();
@@ -147,7 +145,7 @@ impl Crew {
     /// skipped.
     pub fn skip_call(&mut self, tid: Tid) -> bool {
         let Some(task) = self.tasks.get_mut(&tid) else { return false };
-        let skips = take(&mut task.is_skipped);
+        let skips = task.for_tracer.take_skip();
         if skips {
             task.standing.go_on();
             self.session.traced.with_live(tid, Tracee::note_skipped);

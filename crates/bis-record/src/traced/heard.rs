@@ -52,7 +52,7 @@ impl Crew {
         let task = self.task(tid)?;
         match &task.handle {
             Handle::Running(_) => self.interrupt(tid),
-            Handle::Stopped(stopped) if task.held.is_none() => Ok(stopped.ask()?),
+            Handle::Stopped(stopped) if !task.for_tracer.is_held() => Ok(stopped.ask()?),
             _ => Ok(()),
         }
     }

@@ -94,10 +94,10 @@ impl Domain {
             regs = self.as_interrupted(tid, kind, regs)?;
         }
         // Until the call is over, the task has what its tracer has put there in its tracer's eyes only.
-        regs = self.task(tid)?.elsewhere.map_or(regs, |elsewhere| elsewhere.put(&regs));
+        regs = self.task(tid)?.for_tracer.behind_call(&regs);
         let task = self.task(tid)?;
         task.standing.stop();
-        task.held = Some(held);
+        task.for_tracer.hold(held);
         let change = Change::default();
         let is_waited = false;
         let stop =

@@ -270,6 +270,6 @@ impl Recorder<'_> {
 
 impl Crew {
     fn decided(&mut self, tid: Tid) -> Option<Option<Signal>> {
-        self.tasks.get_mut(&tid).and_then(|task| task.passed.take())
+        self.tasks.get_mut(&tid).and_then(|task| task.for_tracer.take_decision())
     }
 }

@@ -22,7 +22,7 @@ impl Crew {
     /// Has the task held for its tracer, which has let it go on since?
     pub fn is_let_go_by_tracer(&self, task: &Task) -> bool {
         let is_released = |it: &mut Tracee| matches!(it.state, State::Released(..));
-        task.held.is_some() && self.session.traced.with(task.tid, is_released) == Some(true)
+        task.for_tracer.is_held() && self.session.traced.with(task.tid, is_released) == Some(true)
     }
 
     pub(super) fn wait_of(&self, tid: Tid, call: &Call) -> Option<Wait> {
