@@ -64,8 +64,11 @@ impl Served<'_> {
                 let version = machine.kernel.split(['-', '+', ' ']).next().unwrap_or_default();
                 reply::lldb::host_info("bis", version)
             }
-            LldbCommand::ProcessInfo => self.process_info(),
-            LldbCommand::ProcessInfoOf(pid) if pid == self.pid() => self.process_info(),
+            LldbCommand::ProcessInfo => reply::lldb::process_info(&self.process_info()),
+            LldbCommand::ProcessInfoOf(pid) if pid == self.pid() => {
+                let executable = self.session.executable().unwrap_or_default();
+                reply::lldb::process_info_of(&self.process_info(), &executable)
+            }
             LldbCommand::MemoryRegion(None) => reply::ok(),
             LldbCommand::MemoryRegion(Some(addr)) => reply::lldb::memory_region(&self.region(Addr(addr))),
             LldbCommand::ThreadsInfo => {
@@ -122,9 +125,9 @@ impl Served<'_> {
         }
     }
 
-    fn process_info(&self) -> Vec<u8> {
+    fn process_info(&self) -> ProcessInfo {
         let [uid, effective_uid, gid, effective_gid] = self.session.ids();
-        reply::lldb::process_info(&ProcessInfo {
+        ProcessInfo {
             pid: self.pid(),
             parent: self.session.entry().ppid,
             uid,
@@ -132,7 +135,7 @@ impl Served<'_> {
             effective_uid,
             effective_gid,
             is_narrow: self.session.is_narrow(),
-        })
+        }
     }
 
     /// The mapping at an address, or the gap.

@@ -73,6 +73,12 @@ pub struct ProcessInfo {
     pub is_narrow: bool,
 }
 
+impl ProcessInfo {
+    fn triple(&self) -> &'static [u8] {
+        if self.is_narrow { NARROW_TRIPLE } else { TRIPLE }
+    }
+}
+
 /// The answer to `qProcessInfo`.
 #[must_use]
 pub fn process_info(process: &ProcessInfo) -> Payload {
@@ -84,10 +90,25 @@ pub fn process_info(process: &ProcessInfo) -> Payload {
         .number("real-gid", process.gid.into())
         .number("effective-uid", process.effective_uid.into())
         .number("effective-gid", process.effective_gid.into())
-        .encoded("triple", if process.is_narrow { NARROW_TRIPLE } else { TRIPLE })
+        .encoded("triple", process.triple())
         .plain("ostype", "linux")
         .plain("endian", "little")
         .plain("ptrsize", if process.is_narrow { 4 } else { 8 })
+        .payload()
+}
+
+/// A process and the path of what it executes, for `qProcessInfoPID`: in decimal, and with other words.
+#[must_use]
+pub fn process_info_of(process: &ProcessInfo, executable: &[u8]) -> Payload {
+    Pairs::default()
+        .plain("pid", process.pid)
+        .plain("ppid", process.parent)
+        .plain("uid", process.uid)
+        .plain("gid", process.gid)
+        .plain("euid", process.effective_uid)
+        .plain("egid", process.effective_gid)
+        .encoded("name", executable)
+        .encoded("triple", process.triple())
         .payload()
 }
 
@@ -223,5 +244,7 @@ mod tests {
         assert!(wide.starts_with("pid:1f;parent-pid:1;real-uid:0;"), "{wide}");
         assert!(wide.contains("effective-gid:10;") && wide.contains("ptrsize:8;"), "{wide}");
         assert!(info(true).contains("ptrsize:4;"), "{}", info(true));
+        let of = String::from_utf8_lossy(&process_info_of(&process(false), b"/a")).into_owned();
+        assert!(of.starts_with("pid:31;ppid:1;uid:0;") && of.contains("egid:16;name:2f61;"), "{of}");
     }
 }
