@@ -59,6 +59,11 @@ pub(super) const ADVICES: [u64; 9] = [MADV_DONTNEED, 9, 10, 11, 18, 19, 24, 102,
 /// Those of them that are about forks alone.
 const FORK_ADVICES: [u64; 4] = [10, 11, 18, 19];
 
+/// Of a file that changes, a private mapping of at most so many bytes, which is less than this part of the
+/// file, is told by what it shows.
+const PART_MAX: u64 = 16 << 20;
+const PART_OF: u64 = 4;
+
 pub(super) fn page_up(value: u64) -> u64 {
     value.saturating_add(4095) & !4095
 }
@@ -117,6 +122,13 @@ fn open_new(made: &Made, path: &Path) -> Result<File> {
         mapping.and_then(|mapping| open_mapped(made.tid, mapping)).ok_or(error)
     });
     file.map_err(|source| RecordError::Os { what: "open a file that the program has mapped", source })
+}
+
+/// Is so little mapped of this file, by far, that what is mapped is better told than the file kept? Not of a
+/// program's text, which is looked for in the file (one without a name is none: `Process::add_text`).
+fn is_small_part(made: &Made, file: &Metadata) -> bool {
+    let is_text = made.prot & prot::EXEC != 0 && file.st_nlink() > 0;
+    made.len <= PART_MAX && made.len < file.st_size() / PART_OF && !is_text
 }
 
 /// Is it /dev/zero, by whatever name? What is mapped of it is anonymous memory.
@@ -245,8 +257,15 @@ impl Domain {
             self.session.keep(&file, &name)?
         } else {
             // What is written to the file is in the pages that the program has not written to.
-            if sys::is_open_for_writing(&file) {
+            let is_open = sys::is_open_for_writing(&file);
+            if is_open {
                 note_outside(&self.session, made, key, &name);
+            }
+            // (Of a memfd, which has no name, the kernel does not tell who has it open.)
+            let is_changing = is_open || meta.st_nlink() == 0 || self.session.registry.find(key).is_some();
+            if is_changing && is_small_part(made, &meta) {
+                self.add_view_of_part(tid, (addr, len), key, offset, &file, outcome)?;
+                return self.map_text(made, offset, &file, &name, outcome);
             }
             let kept = self.add_view((addr, len), key, offset, (&file, &name))?.file;
             if let Some((at, data)) = self.tail(addr..addr + len, offset, meta.st_size()) {
@@ -256,9 +275,21 @@ impl Domain {
         };
         let backing = Backing::File { file: kept, offset };
         outcome.effects.push(Effect::Map { addr, len, prot, backing });
+        self.map_text(made, offset, &file, &name, outcome)
+    }
+
+    /// A private mapping of a file that may be executed is text.
+    fn map_text(
+        &mut self,
+        made: &Made,
+        offset: u64,
+        file: &File,
+        name: &[u8],
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let Made { tid, addr, len, prot, .. } = *made;
         if prot & prot::EXEC != 0 {
-            let text = NewText { range: addr..addr + len, offset, prot, file: &file, name: &name };
-            self.add_text(tid, &text, outcome)?;
+            self.add_text(tid, &NewText { range: addr..addr + len, offset, prot, file, name }, outcome)?;
         }
         Ok(())
     }

@@ -141,6 +141,29 @@ impl Process {
         Ok(entry)
     }
 
+    /// A new private mapping of a small part of a large file that changes all the time: of the file nothing is
+    /// kept, and the event says what the part shows. (Who maps parts of such a file again and again would have
+    /// as many copies of it all.)
+    pub(super) fn add_view_of_part(
+        &mut self,
+        tid: Tid,
+        (addr, map_len): (Addr, u64),
+        key: Key,
+        offset: u64,
+        file: &File,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let looked_at =
+            |source| RecordError::Os { what: "look at a file that the program has mapped", source };
+        self.session.views.add(key, self.id, || file.try_clone()).map_err(looked_at)?;
+        self.session.watch.watch_file(key);
+        let len = file.metadata().map_err(looked_at)?.st_size();
+        let kept = self.session.writer.files().keep_bytes(b"")?.file;
+        let view =
+            View { start: addr, end: addr + map_len, key, offset, len, kept, kept_len: 0, changed: true };
+        self.back(tid, view, outcome)
+    }
+
     /// The range is not mapped any more, or shows something else.
     pub(super) fn remove_views(&mut self, start: Addr, end: Addr) {
         self.space.forget_text(start, end);

@@ -3,6 +3,7 @@
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
+    process::Command,
 };
 
 use crate::desk::Desk;
@@ -158,4 +159,28 @@ fn the_newest_is_first_within_a_second() {
     // A recording does not become newer by what is done with it.
     fs::write(desk.traces().join("b/learnt"), "").unwrap();
     assert_eq!(desk.shows(&["ls", "--rr"]), "b\nc\na\n");
+}
+
+#[test]
+fn a_changing_file_is_not_kept_for_each_part_that_is_mapped() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        println!("ignored: not installed (apt-get install python3)");
+        return;
+    }
+    let desk = Desk::new();
+    let mapper = "
+import mmap, os
+for fd in os.memfd_create('m'), os.open('f', os.O_RDWR | os.O_CREAT):
+    os.write(fd, os.urandom(4 << 20))
+    for at in range(0, 40 * 4096, 4096):
+        os.pwrite(fd, str(at).encode(), at)
+        with mmap.mmap(fd, 4096, mmap.MAP_PRIVATE, offset=at) as part:
+            assert part[:].startswith(str(at).encode())
+";
+    let ran = desk.run(&["record", "-o", "t", "python3", "-c", mapper]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(desk.run(&["replay", "-a", "t"]).status, 0);
+    let files = fs::read_dir(desk.folder.path().join("t/files")).unwrap();
+    let large = files.filter(|file| file.as_ref().unwrap().metadata().unwrap().len() == 4 << 20).count();
+    assert_eq!(large, 0, "copies of the whole file");
 }
