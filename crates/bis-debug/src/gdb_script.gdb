@@ -51,6 +51,7 @@
 # place, the server says so (the packet O), and the program stays where it is. After the
 # stop reply to vRun, gdb (and Delve) sends a vCont;c, which is answered by T00 at the same place at once. What comes
 # before it, vKill, is answered by OK and ends nothing.
+#   begins stopped           -> `ok`: behind the next vRun comes no vCont, because it is that of `starti`.
 #
 # GOING BACK: gdb names no thread with a step back (bs) where it lets all of them go.
 #   means thread TID         -> `ok`: the next step back is one of this thread. Without it, of the one that stopped last.
@@ -990,14 +991,35 @@ def bis_means():
         bis_monitor("means" + bis_thread())
 
 
+def bis_begins():
+    """`starti`, in front of it: gdb itself says then that the program stands where it has begun."""
+    if BisTarget.is_bis():
+        bis_monitor("begins stopped")
+
+
+class BisRecorded(gdb.Command):
+    """Refuse gdb's `record` where all is recorded already."""
+
+    # gdb would begin a recording of its own on top of this one, single-stepping. It cannot lead back there, because the server refuses
+    # the registers that it writes, and takes the thread for running then, whatever the user does.
+    def invoke(self, argument, from_tty):
+        if BisTarget.is_bis():
+            raise gdb.GdbError("This is recorded already: `reverse-continue`, `reverse-step` and the like need no `record`.")
+
+
+BisRecorded("bis-is-recorded", gdb.COMMAND_MAINTENANCE)
+
+
 def bis_hooks():
     """What is done around commands of gdb's own. (It asks before it defines what is there, as where this script is read twice.)"""
-    hooks = {"hookpost-delete": "BisWatches.all_deleted()"}
+    hooks = {"hookpost-delete": "python BisWatches.all_deleted()", "hook-starti": "python bis_begins()"}
     for command in ("step", "stepi", "next", "nexti", "finish"):
-        hooks["hook-reverse-" + command] = "bis_means()"
+        hooks["hook-reverse-" + command] = "python bis_means()"
+    for command in ("hook-record", "record hook-full", "record full hook-restore", "target hook-record-full"):
+        hooks[command] = "bis-is-recorded"
     with gdb.with_parameter("confirm", False):
         for name, does in hooks.items():
-            gdb.execute("define %s\npython %s\nend" % (name, does))
+            gdb.execute("define %s\n%s\nend" % (name, does))
 
 
 def bis_catches_up(request="prompt"):

@@ -69,6 +69,10 @@ impl<'t> Served<'t> {
                 self.beside.meant = Some(thread);
                 Ok("ok\n".into())
             }
+            ["begins", "stopped"] => {
+                self.memory.begins_stopped = true;
+                Ok("ok\n".into())
+            }
             ["where"] => Ok(self.where_it_is()),
             ["info", "recording"] => Ok(self.recording()),
             ["info", "checkpoints"] => Ok(self.kept()),
@@ -77,6 +81,8 @@ impl<'t> Served<'t> {
             ["prompt"] => Ok(self.at_prompt()),
             ["prompt", "shown"] => {
                 self.has_prompt = true;
+                // A `starti` that its user has thought better of.
+                self.memory.begins_stopped = false;
                 Ok(self.at_prompt())
             }
             ["libraries"] => Ok(match std::mem::take(&mut self.memory.listed) {
@@ -275,7 +281,7 @@ impl<'t> Served<'t> {
 
     /// The client resumes the program: where it wants to be, if it has said so.
     pub(super) fn go_to_target(&mut self) -> Option<Vec<u8>> {
-        if std::mem::take(&mut self.memory.has_just_run) {
+        if std::mem::take(&mut self.memory.has_just_run) && !self.memory.has_begun_stopped {
             self.session.end_diversion();
             return Some(self.tell(Report { tid: self.session.tid(), why: Why::Arrived }));
         }
@@ -355,6 +361,7 @@ impl<'t> Served<'t> {
     pub(super) fn run(&mut self, arguments: &[Vec<u8>]) -> Vec<u8> {
         let argument = arguments.first().map(|argument| String::from_utf8_lossy(argument).into_owned());
         let target = self.memory.target.take();
+        self.memory.has_begun_stopped = std::mem::take(&mut self.memory.begins_stopped);
         self.session.end_diversion();
         self.session.leave_end();
         let seen = target.as_ref().and_then(|target| target.seen);
