@@ -66,6 +66,12 @@ impl Looking {
     }
 }
 
+/// Has this process a thread that has not ended and that we trace? Its first thread may have ended before the
+/// others, and is then traced no more ([`crate::ends`]).
+fn has_live_tracee(pid: Tid) -> bool {
+    proc::threads(pid).into_iter().any(|tid| task::is_alive(tid) && task::is_traced_here(tid))
+}
+
 impl Progress {
     /// This process is killed because the program has left it running; what is said of it at the end. It may
     /// be killed more than once.
@@ -92,7 +98,7 @@ impl Progress {
     /// The processes of the recording that have not ended.
     fn still_there(&self) -> Vec<(String, Tid)> {
         // The number of one that has ended may be that of a process which is none of ours.
-        let is_it = |pid: &Tid| Some(*pid) != self.root && task::is_alive(*pid) && task::is_traced_here(*pid);
+        let is_it = |pid: &Tid| Some(*pid) != self.root && has_live_tracee(*pid);
         let mut there: Vec<Tid> = self.processes.iter().copied().filter(is_it).collect();
         there.sort_unstable();
         there.into_iter().map(|pid| (proc::name(pid), pid)).collect()
@@ -104,7 +110,7 @@ impl Progress {
         let mut is_left = false;
         for pid in self.processes.difference(&self.stand_ins) {
             is_left |= proc::threads(*pid).into_iter().any(task::is_alive);
-            if task::is_traced_here(*pid) {
+            if has_live_tracee(*pid) {
                 let _ = ours::send(*pid, Signal::KILL);
             }
         }
