@@ -36,6 +36,19 @@ fn interval(sample: u64) -> Duration {
     Duration::from_nanos(SPREAD_NS / 2 + ((part * SPREAD_NS) >> 32))
 }
 
+/// A task that has computed for less than this between two samples was hardly let run.
+const COMPUTED_MIN: Duration = Duration::from_micros(100);
+
+/// How often the interval is doubled, at most: to a fifteenth of a second.
+const DOUBLED_MAX: u32 = 6;
+
+/// How often the interval to the next sample is doubled, where the one before was doubled so often and the
+/// task has used this much processor time since. On a busy machine an interval may be over before the task
+/// comes to its turn: if all were as short, it would be stopped again and again, and get nowhere.
+fn doubled(before: u32, took: Duration) -> u32 {
+    if took < COMPUTED_MIN { DOUBLED_MAX.min(before + 1) } else { 0 }
+}
+
 /// What was found: stacks, the outermost frame first, and how long each was there, in microseconds.
 #[derive(Debug, Default)]
 pub struct Profile {
@@ -96,12 +109,8 @@ pub fn profile(trace: &Trace, which: Option<&Which>, from: Option<EventSeq>) -> 
             {
             }
         }
-        Sampled { replica, known: HashMap::new(), program: program_of(trace, &world, domain) }.run(
-            &mut host,
-            (&alarm, &interrupt),
-            &mut stacks,
-            &mut profile,
-        )?;
+        Sampled { replica, known: HashMap::new(), program: program_of(trace, &world, domain), doubled: 0 }
+            .run(&mut host, (&alarm, &interrupt), &mut stacks, &mut profile)?;
     }
     Ok(profile)
 }
@@ -120,6 +129,8 @@ struct Sampled<'t> {
     /// The processor time of each task at its last sample, by its number here.
     known: HashMap<Tid, Duration>,
     program: String,
+    /// See [`doubled`].
+    doubled: u32,
 }
 
 impl<'t> Sampled<'t> {
@@ -132,7 +143,7 @@ impl<'t> Sampled<'t> {
     ) -> Result<(), DebugError> {
         self.replica.attend();
         loop {
-            alarm.set(interval(profile.samples));
+            alarm.set(interval(profile.samples) * (1 << self.doubled));
             let limit = Limit { interrupt: Some(interrupt), ..Limit::default() };
             let stop = host.advance(&mut self.replica, &limit, &mut |_, _| {})?;
             alarm.clear();
@@ -154,6 +165,7 @@ impl<'t> Sampled<'t> {
         let now = task::cpu_time(ours).unwrap_or_default();
         let before = self.known.insert(ours, now).unwrap_or_default();
         let took = now.saturating_sub(before);
+        self.doubled = doubled(self.doubled, took);
         if took.is_zero() {
             return Ok(());
         }
@@ -177,6 +189,15 @@ mod tests {
             let within = times.iter().filter(|micros| (from..from + 100).contains(*micros)).count();
             assert!((90..=110).contains(&within), "{within} in {from}");
         }
+    }
+
+    #[test]
+    fn a_task_that_is_hardly_let_run_is_asked_less_often() {
+        let (long, none) = (Duration::from_micros(900), Duration::ZERO);
+        assert_eq!(doubled(0, long), 0);
+        assert_eq!(doubled(0, none), 1);
+        assert_eq!(doubled(DOUBLED_MAX, Duration::from_micros(20)), DOUBLED_MAX);
+        assert_eq!(doubled(DOUBLED_MAX, long), 0);
     }
 
     #[test]
