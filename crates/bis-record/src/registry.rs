@@ -10,7 +10,6 @@
 
 use std::{
     collections::HashMap,
-    ops::Range,
     sync::{
         Arc, Condvar, Mutex, PoisonError,
         atomic::{AtomicU32, Ordering},
@@ -32,8 +31,6 @@ struct Object {
     holder: Option<DomainId>,
     /// The current turn, or with no holder the next.
     turn: u64,
-    /// The parts of it whose content has been told. None: it was told as a whole.
-    told: Option<Vec<Range<u64>>>,
 }
 
 /// A domain that waits for a turn with all of these objects.
@@ -109,37 +106,9 @@ impl Registry {
             let id = ObjectId(state.next);
             state.by_key.insert(key, id);
             let users = HashMap::from([(domain, 1)]);
-            state.objects.insert(id, Object { key, users, holder: Some(domain), turn: 0, told: None });
+            state.objects.insert(id, Object { key, users, holder: Some(domain), turn: 0 });
             self.count.fetch_add(1, Ordering::Release);
             (id, true)
-        })
-    }
-
-    /// The content of this new object is told in parts, as they are mapped.
-    pub fn tell_in_parts(&self, id: ObjectId) {
-        self.with(|state| {
-            if let Some(object) = state.objects.get_mut(&id) {
-                object.told = Some(Vec::new());
-            }
-        });
-    }
-
-    /// What has not been told of this part of an object; it counts as told from here on.
-    pub fn untold(&self, id: ObjectId, part: Range<u64>) -> Vec<Range<u64>> {
-        self.with(|state| {
-            let Some(told) = state.objects.get_mut(&id).and_then(|object| object.told.as_mut()) else {
-                return Vec::new();
-            };
-            let mut missing = vec![part.clone()];
-            for known in told.iter() {
-                let around =
-                    |it: Range<u64>| [it.start..it.end.min(known.start), it.start.max(known.end)..it.end];
-                missing = missing.into_iter().flat_map(around).filter(|it| !it.is_empty()).collect();
-            }
-            if !missing.is_empty() {
-                told.push(part);
-            }
-            missing
         })
     }
 
@@ -240,22 +209,6 @@ mod tests {
 
     const A: DomainId = DomainId(1);
     const B: DomainId = DomainId(2);
-
-    #[test]
-    fn what_is_told_in_parts_is_told_once() {
-        let registry = Registry::default();
-        let (id, _) = registry.open((1, 2), A);
-        let untold = |start, end| -> Vec<(u64, u64)> {
-            registry.untold(id, start..end).iter().map(|part| (part.start, part.end)).collect()
-        };
-        assert_eq!(untold(0, 100), []);
-        registry.tell_in_parts(id);
-        assert_eq!(untold(10, 20), [(10, 20)]);
-        assert_eq!(untold(12, 18), []);
-        assert_eq!(untold(30, 40), [(30, 40)]);
-        assert_eq!(untold(0, 50), [(0, 10), (20, 30), (40, 50)]);
-        assert_eq!(untold(0, 60), [(50, 60)]);
-    }
 
     #[test]
     fn turns_have_no_gaps_and_wait_for_each_other() {

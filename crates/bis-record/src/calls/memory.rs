@@ -59,13 +59,10 @@ pub(super) const ADVICES: [u64; 9] = [MADV_DONTNEED, 9, 10, 11, 18, 19, 24, 102,
 /// Those of them that are about forks alone.
 const FORK_ADVICES: [u64; 4] = [10, 11, 18, 19];
 
-/// Of a file that changes, a mapping of at most so many bytes, which is less than this part of the file, is
-/// told by what it shows.
+/// Of a file that changes, a private mapping of at most so many bytes, which is less than this part of the
+/// file, is told by what it shows.
 const PART_MAX: u64 = 16 << 20;
 const PART_OF: u64 = 4;
-
-/// Content is recorded in effects of at most this many bytes.
-const PIECE_LEN: u64 = 1 << 20;
 
 pub(super) fn page_up(value: u64) -> u64 {
     value.saturating_add(4095) & !4095
@@ -217,10 +214,6 @@ impl Domain {
         self.remove_views(addr, addr + len);
         let is_shared = matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE);
         let made = Made { tid, addr, len, prot: self.prot_of(tid, asked), is_shared };
-        if is_shared && flags & MAP_ANONYMOUS == 0 {
-            // What somebody else has mapped meanwhile, too, is told in its turn.
-            self.changed_at(tid, &proc::fd(tid, Fd::of_arg(fd)), it.call)?;
-        }
         match (flags & MAP_ANONYMOUS != 0, flags & MAP_GROWSDOWN != 0) {
             (false, _) => self.map_file(&made, Fd::of_arg(fd), offset, it.outcome),
             (true, true) if !is_shared => self.space.growing(&made, it.outcome),
@@ -329,13 +322,8 @@ impl Domain {
             let (object_len, content) = match &file {
                 Some((_, file, _, name)) => {
                     note_outside(&self.session, made, key, name);
-                    let meta = file.metadata().ok();
-                    if meta.as_ref().is_some_and(|meta| is_small_part(made, meta)) {
-                        self.session.registry.tell_in_parts(object);
-                        (meta.map_or(0, |meta| meta.st_size()), None)
-                    } else {
-                        (meta.map_or(0, |meta| meta.st_size()), Some(self.session.keep_shared(file, name)?))
-                    }
+                    let len = file.metadata().map_or(0, |meta| meta.st_size());
+                    (len, Some(self.session.keep_shared(file, name)?))
                 }
                 None => (offset + len, None),
             };
@@ -344,28 +332,8 @@ impl Domain {
                 outcome.effects.push(Effect::WriteObject { object, offset: at, data });
             }
         }
-        self.tell_part(&SharedRange { start: addr, end: addr + len, object, offset }, outcome);
         outcome.effects.push(Effect::Map { addr, len, prot, backing: Backing::Shared { object, offset } });
         self.add_shared(SharedRange { start: addr, end: addr + len, object, offset }, new)
-    }
-
-    /// What a mapping shows of an object of which only parts have been told, if it is a part that was not. Of
-    /// the rest replay has what calls have written there, which is told by those, and else zeros.
-    fn tell_part(&self, range: &SharedRange, outcome: &mut Outcome) {
-        let (object, end) = (range.object, range.offset + (range.end - range.start));
-        for part in self.session.registry.untold(object, range.offset..end) {
-            let mut offset = part.start;
-            while offset < part.end {
-                let len = (part.end - offset).min(PIECE_LEN);
-                let from = range.start + (offset - range.offset);
-                let mut data = self.memory.read_upto(from, usize::try_from(len).unwrap_or(0));
-                data.truncate(data.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
-                if !data.is_empty() {
-                    outcome.effects.push(Effect::WriteObject { object, offset, data });
-                }
-                offset += len;
-            }
-        }
     }
 
     /// What the last page of a file of so many bytes has behind its end, as the range shows it that has just
@@ -438,7 +406,6 @@ impl Domain {
             return self.map_second(it.tid, &by, it.outcome);
         }
         for range in moved {
-            self.tell_part(&range, it.outcome);
             self.add_shared(range, false)?;
         }
         self.move_views(it.tid, &by, it.outcome)

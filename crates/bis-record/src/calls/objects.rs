@@ -87,12 +87,7 @@ fn open_object(path: &Path) -> Result<File> {
 impl Domain {
     /// At the exit: the object that the call has changed. If it became one while the call was made, it is
     /// borrowed now, and what is read back from it is what it shows now.
-    pub(super) fn changed_at(
-        &mut self,
-        tid: Tid,
-        path: &Path,
-        call: &mut InCall,
-    ) -> Result<Option<ObjectId>> {
+    fn changed_at(&mut self, tid: Tid, path: &Path, call: &mut InCall) -> Result<Option<ObjectId>> {
         let Some(object) = object_at(&self.session, path) else { return Ok(None) };
         if !self.tokens.holds(object) {
             if !call.entered {

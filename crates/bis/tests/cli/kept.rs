@@ -172,12 +172,10 @@ fn a_changing_file_is_not_kept_for_each_part_that_is_mapped() {
 import mmap, os
 for fd in os.memfd_create('m'), os.open('f', os.O_RDWR | os.O_CREAT):
     os.write(fd, os.urandom(4 << 20))
-    for how in mmap.MAP_PRIVATE, mmap.MAP_SHARED:
-        for at in range(0, 40 * 4096, 4096):
-            os.pwrite(fd, str(at).encode(), at)
-            with mmap.mmap(fd, 4096, how, offset=at) as part:
-                assert part[:].startswith(str(at).encode())
-                part[4095] = 7
+    for at in range(0, 40 * 4096, 4096):
+        os.pwrite(fd, str(at).encode(), at)
+        with mmap.mmap(fd, 4096, mmap.MAP_PRIVATE, offset=at) as part:
+            assert part[:].startswith(str(at).encode())
 ";
     let ran = desk.run(&["record", "-o", "t", "python3", "-c", mapper]);
     assert_eq!(ran.status, 0, "{}", ran.stderr);
