@@ -22,8 +22,8 @@ pub(super) struct Memory {
     pub target: Option<Target>,
     /// Where the program went by itself after a `vRun`: the resume that follows is for nothing.
     pub has_just_run: bool,
-    /// The `vRun` to come is that of `starti`, behind which the client says that the program stands there, and
-    /// does not resume it before its user asks for that.
+    /// The `vRun` to come is that of `starti`, behind which the client says that the program stands there,
+    /// and does not resume it before its user asks for that.
     pub begins_stopped: bool,
     /// The last one was.
     pub has_begun_stopped: bool,

@@ -141,9 +141,9 @@ impl Process {
         Ok(entry)
     }
 
-    /// A new private mapping of a small part of a large file that changes all the time: of the file nothing is
-    /// kept, and the event says what the part shows. (Who maps parts of such a file again and again would have
-    /// as many copies of it all.)
+    /// A new private mapping of a small part of a large file that changes all the time: of the file nothing
+    /// is kept, and the event says what the part shows. (Who maps parts of such a file again and again would
+    /// have as many copies of it all.)
     pub(super) fn add_view_of_part(
         &mut self,
         tid: Tid,
