@@ -24,10 +24,7 @@ use bis_trace::{
     event::SignalPoint,
     types::{Addr, Registers, Signal, Tid},
 };
-use bis_tracee::{
-    Memory, Resume,
-    siginfo::{SigInfo, is_stop},
-};
+use bis_tracee::{Memory, Resume, siginfo::SigInfo};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::{
@@ -155,13 +152,9 @@ impl Domain {
         let vsyscall = is_vsyscall(entry);
         let task = self.task(tid)?;
         // A signal that is to find it in the call ends its wait anyway.
-        let minds = may_block(call) || task.stash.has_stop();
-        let is_free = task.interrupts.is_none_or(is_stop);
-        if !vsyscall && minds && is_free && mem::take(&mut task.is_asked) {
+        if !vsyscall && may_block(call) && task.interrupts.is_none() && mem::take(&mut task.is_asked) {
             // We asked it to stop when it stood here already. In the call, that would end its wait: what it
-            // has moved by then would be its result. Before the call, it is a stop like any other. And where
-            // a stop of its process is about to be sent again, nothing but SIGCONT may make it report an
-            // interruption ([`Crew::give_back_continue`]).
+            // has moved by then would be its result. Before the call, it is a stop like any other.
             self.undo(tid, entry)?;
             return Ok(true);
         }
@@ -218,11 +211,6 @@ impl Domain {
         let overdue = timer.map(SigInfo::signal);
         match First::of(task.interrupts.take(), overdue, may_block(call), vsyscall) {
             First::Call => Ok(false),
-            First::CallWith(signal) if is_stop(signal) && self.is_to_continue(tid)? => {
-                let pid = self.task(tid)?.pid;
-                self.unstop(pid);
-                Ok(false)
-            }
             First::CallWith(signal) => self.carry(tid, signal).map(|()| false),
             First::Stashed => self.deliver_stashed(tid, &before, SignalPoint::BeforeSyscall),
         }

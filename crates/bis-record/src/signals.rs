@@ -16,8 +16,8 @@
 //! - One that is ignored changes nothing that replay could see. So does one that stops the process, if that
 //!   has one task; if it has several, or shares memory with others, they run in another order from there on,
 //!   and it is kept back like one for a handler: until an event tells where the task is, or SIGCONT comes.
-//!   (A SIGCONT that comes in the few microseconds in which we send it anew is taken back by that. The task
-//!   tells of it, and it is given back: `Crew::give_back_continue`.)
+//!   (Whoever sends a stop and SIGCONT within the few microseconds in which we send it anew, may have the
+//!   latter lost.)
 //!
 //! Which thread takes a signal of its process is in `first.rs`; how a handler is called, in `frames.rs`; what
 //! is kept back, in `stash.rs`; how that is delivered later, in `delivery.rs`; which signals wait, and what

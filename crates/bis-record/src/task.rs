@@ -41,9 +41,7 @@ use bis_trace::{
     ours::Ours,
     types::{Addr, DomainId, EventSeq, NARROW_TABLE, Registers, Signal, StandardStream, Tid},
 };
-use bis_tracee::{
-    Running, Status, Stopped, address_limit::Limit, debug::DebugRegisters, proc, siginfo::is_stop,
-};
+use bis_tracee::{Running, Status, Stopped, address_limit::Limit, debug::DebugRegisters, proc};
 
 use crate::{
     calls::{Held, left_out::StandIn},
@@ -431,17 +429,6 @@ impl Task {
             spin: Spin::default(),
             rounds: Rounds::default(),
         }
-    }
-}
-
-impl Task {
-    /// The task has reported an interruption. Has it met a SIGCONT on its way to a stop that was sent again?
-    /// Of each SIGCONT the kernel tells so, before anything else, whatever became of the signal itself
-    /// (`ptrace_trap_notify` in its `signal.c`). We may have asked for it as well, or instead.
-    pub fn meets_continue(&self) -> bool {
-        let may_be_asked =
-            self.is_asked || self.is_halted || self.call.as_ref().is_some_and(|call| call.pauses);
-        self.carries.is_some_and(is_stop) && !may_be_asked
     }
 }
 

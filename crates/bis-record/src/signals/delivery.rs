@@ -3,8 +3,6 @@
 //! is decided as elsewhere (`answers.rs` `Meeting`); the task is resumed here, because it has not arrived
 //! yet.
 
-use std::mem;
-
 use bis_trace::{
     event::SignalPoint,
     types::{Registers, Signal, Tid},
@@ -116,30 +114,15 @@ impl Domain {
 }
 
 impl Crew {
-    /// Does a SIGCONT wait that is to take back the stops that were kept back?
-    pub fn is_to_continue(&mut self, tid: Tid) -> Result<bool> {
-        let pending = self.stopped(tid)?.pending()?;
-        Ok(pending.iter().any(|info| SigInfo(*info).signal() == Signal::CONT))
-    }
-
     /// A stop or an end that was kept back comes when the call that is about to be made, or the event that is
     /// about to be written, says where the task is. True: the task goes on to it from here.
     fn carry_stop(&mut self, tid: Tid, info: SigInfo, point: SignalPoint) -> Result<bool> {
-        if is_stop(info.signal()) {
-            if self.is_to_continue(tid)? {
-                // Sent again, it would take back what is to take it back.
-                let pid = self.task(tid)?.pid;
-                self.unstop(pid);
-                return Ok(false);
-            }
-            let task = self.task(tid)?;
-            // Behind a hook, the event comes first. Where we have asked the task to stop, perhaps when it had
-            // come here already, that does: an interruption behind this is told by SIGCONT alone
-            // ([`Crew::give_back_continue`]).
-            if point == SignalPoint::AfterHook || mem::take(&mut task.is_asked) {
-                task.stash.put_first(info);
-                return Ok(false);
-            }
+        let pending = self.stopped(tid)?.pending()?;
+        if is_stop(info.signal()) && pending.iter().any(|info| SigInfo(*info).signal() == Signal::CONT) {
+            // Sent again, it would take back what is to take it back.
+            let pid = self.task(tid)?.pid;
+            self.unstop(pid);
+            return Ok(false);
         }
         self.task(tid)?.stash.put_first(info);
         self.carry(tid, info.signal())?;

@@ -3,7 +3,7 @@
 
 use bis_trace::types::{Signal, Tid};
 use bis_tracee::{
-    siginfo::{SigInfo, bit, is_stop},
+    siginfo::{SigInfo, bit},
     sys,
 };
 
@@ -80,37 +80,6 @@ impl Crew {
     pub fn unstop(&mut self, pid: Tid) {
         for task in self.tasks.values_mut().filter(|task| task.pid == pid) {
             task.stash.drop_stops();
-            task.carries = task.carries.filter(|signal| !is_stop(*signal));
-        }
-    }
-
-    /// A task that is on its way to a stop that was kept back, and sent again, has met a SIGCONT
-    /// ([`Task::meets_continue`](crate::task::Task::meets_continue)). Where that came between the last look
-    /// at what waits and the sending, the stop has taken it back, as it does with one that waits
-    /// (`prepare_signal` in the kernel's `signal.c`): it is sent again, and takes back the stop. Where it
-    /// came later it has done that already, and waits. Where another stop has come behind it, that one is to
-    /// stop the process.
-    pub fn give_back_continue(&mut self, tid: Tid) {
-        // Its tracer may have asked for it.
-        if self.session.traced.is_tracee(tid) {
-            return;
-        }
-        let Ok(pid) = self.task(tid).map(|task| task.pid) else { return };
-        let Ok(stopped) = self.stopped(tid) else { return };
-        let (Ok(own), Ok(shared)) = (stopped.own_pending(), stopped.shared_pending()) else { return };
-        let infos = || own.iter().chain(&shared).map(|info| SigInfo(*info));
-        let is_carried = infos().any(|info| is_stop(info.signal()) && self.is_carrier(tid, &info));
-        let is_overtaken = infos().any(|info| {
-            info.signal() == Signal::CONT || is_stop(info.signal()) && !self.is_carrier(tid, &info)
-        });
-        if !is_carried {
-            return;
-        }
-        tracing::debug!(%tid, is_overtaken, "a stop that was sent again has taken SIGCONT back");
-        self.unstop(pid);
-        if !is_overtaken {
-            // A process that has ended meanwhile goes on no more.
-            let _ = sys::kill(pid, Signal::CONT);
         }
     }
 

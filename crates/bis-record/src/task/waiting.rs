@@ -4,8 +4,8 @@
 
 use std::{io, mem, sync::atomic::Ordering, time::Duration};
 
-use bis_trace::types::{Signal, StandardStream, Tid};
-use bis_tracee::{Resume, Status, Stopped, TraceeError, siginfo::is_pending, sys, task};
+use bis_trace::types::{StandardStream, Tid};
+use bis_tracee::{Resume, Status, Stopped, TraceeError, sys, task};
 
 use crate::{
     crew::Crew,
@@ -146,12 +146,7 @@ impl Domain {
             return Ok(());
         }
         let runs = |task: &&Task| task.call.is_none() && matches!(task.handle, Handle::Running(_));
-        let Some(task) = self.tasks.values().find(runs) else { return Ok(()) };
-        let tid = task.tid;
-        if task.carries == Some(Signal::STOP) && is_pending(tid, Signal::STOP) {
-            // It stops before it executes anything. An interruption would hide that SIGCONT has come.
-            return Ok(());
-        }
+        let Some(tid) = self.tasks.values().find(runs).map(|task| task.tid) else { return Ok(()) };
         let is_due =
             turn && (self.has_reason_to_pause(tid) || self.is_wanted_by_guide()) && self.note_progress(tid);
         if !(slow || is_due || self.is_to_be_looked_at(tid)) {
@@ -263,7 +258,6 @@ impl Recorder<'_> {
             return;
         };
         task.standing.stop();
-        let is_told_to_continue = status == Status::Trap && !is_ours && task.meets_continue();
         task.is_asked &= status != Status::Trap;
         task.is_halted &= !matches!(status, Status::Trap | Status::GroupStop(_));
         if let Some(Status::NewTask(child)) = task.report.replace(status) {
@@ -277,9 +271,6 @@ impl Recorder<'_> {
         };
         self.take_points_out(tid);
         self.take_watches_out(tid);
-        if is_told_to_continue {
-            self.give_back_continue(tid);
-        }
     }
 }
 
