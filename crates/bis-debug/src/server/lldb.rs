@@ -140,7 +140,8 @@ impl Served<'_> {
 
     /// The mapping at an address, or the gap.
     fn region(&self, addr: Addr) -> Region {
-        if let Some(lent) = self.session.lent_around(addr) {
+        let lent = self.session.lent();
+        if let Some(lent) = lent.iter().find(|lent| lent.contains(&addr)) {
             let mapped = Mapped { read: true, write: true, execute: true, name: None };
             return Region { start: lent.start, end: lent.end, mapped: Some(mapped) };
         }
@@ -155,8 +156,9 @@ impl Served<'_> {
             };
             return Region { start: mapping.start, end: mapping.end, mapped: Some(mapped) };
         }
-        let start = maps.iter().map(|mapping| mapping.end).filter(|end| *end <= addr).max();
-        let end = maps.iter().map(|mapping| mapping.start).filter(|start| *start > addr).min();
+        let taken = || maps.iter().map(|mapping| mapping.start..mapping.end).chain(lent.iter().cloned());
+        let start = taken().map(|range| range.end).filter(|end| *end <= addr).max();
+        let end = taken().map(|range| range.start).filter(|start| *start > addr).min();
         Region { start: start.unwrap_or(Addr::NULL), end: end.unwrap_or(Addr::MAX), mapped: None }
     }
 

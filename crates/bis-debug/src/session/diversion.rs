@@ -134,7 +134,8 @@ impl<'t> Session<'t> {
         self.aside.is_asked = false;
         if let Some(diverted) = self.aside.diverted.take() {
             self.tid = diverted.tid_outside;
-            let ranges: Vec<_> = self.aside.lent.ranges().collect();
+            let ranges: Vec<_> =
+                self.aside.lent.ranges().filter(|range| !self.has_program_at(range)).collect();
             for range in ranges {
                 let len = usize::try_from(range.end.saturating_since(range.start)).unwrap_or(0);
                 let now = diverted.diversion.replica().read_program(range.start, len);
@@ -147,9 +148,9 @@ impl<'t> Session<'t> {
     /// Memory of the client's own, of so many bytes, in copies of the program. None: there is none.
     pub fn lend(&mut self, len: u64) -> Option<Addr> {
         let is_narrow = self.is_narrow();
-        let maps = self.shown().maps().ok()?;
-        let is_free = |range: &Range<Addr>| maps.iter().all(|m| m.end <= range.start || range.end <= m.start);
-        let start = self.aside.lent.lend(len, is_narrow, is_free)?;
+        let mapped: Vec<Range<Addr>> =
+            self.shown().maps().ok()?.into_iter().map(|mapping| mapping.start..mapping.end).collect();
+        let start = self.aside.lent.lend(len, is_narrow, &mapped)?;
         let end = self.aside.lent.around(start)?.end;
         if let Some(diverted) = &mut self.aside.diverted
             && diverted.diversion.map(start..end).is_err()
@@ -162,12 +163,20 @@ impl<'t> Session<'t> {
 
     /// The client has no use for that any more. False: it never was its own.
     pub fn take_back(&mut self, addr: Addr) -> bool {
+        let Some(range) = self.aside.lent.around(addr).filter(|range| range.start == addr) else {
+            return false;
+        };
+        if let Some(diverted) = &mut self.aside.diverted
+            && let Err(halt) = diverted.diversion.unmap(range)
+        {
+            tracing::debug!(why = Trouble::Halt(halt).text(), "what was lent stays in the copy");
+        }
         self.aside.lent.give_back(addr)
     }
 
-    /// The client's own memory around this address.
-    pub fn lent_around(&self, addr: Addr) -> Option<Range<Addr>> {
-        self.aside.lent.around(addr)
+    /// The client's own memory.
+    pub fn lent(&self) -> Vec<Range<Addr>> {
+        self.aside.lent.ranges().collect()
     }
 
     /// A client calls a function next, in this task: its registers are kept, in a copy. The number by which
@@ -176,13 +185,13 @@ impl<'t> Session<'t> {
     /// # Errors
     /// Where there can be no copy.
     pub fn keep_registers(&mut self, tid: Tid) -> Result<u64, Refusal> {
+        let Some((registers, extended)) = self.registers(tid) else {
+            return Err(Refusal::Failed("there is no such thread here".into()));
+        };
         if !self.is_diverted() {
             self.end_diversion();
             self.begin_diversion(tid)?;
         }
-        let Some((registers, extended)) = self.registers(tid) else {
-            return Err(Refusal::Failed("there is no such thread here".into()));
-        };
         self.look_for_fflush();
         self.aside.kept += 1;
         let number = self.aside.kept;
@@ -247,8 +256,10 @@ impl<'t> Session<'t> {
     fn begin_diversion(&mut self, tid: Tid) -> Result<&mut Diverted<'t>, Refusal> {
         let mut diversion = self.copy()?;
         for (addr, bytes) in self.aside.lent.all() {
-            diversion.map(addr..addr + bytes.len() as u64)?;
-            diversion.write(addr, bytes)?;
+            // Where the program has something there by now, that is its own.
+            if diversion.map(addr..addr + bytes.len() as u64).is_ok() {
+                diversion.write(addr, bytes)?;
+            }
         }
         let diverted = Diverted {
             diversion,
@@ -283,7 +294,9 @@ impl<'t> Session<'t> {
     /// # Errors
     /// Where the recording would be changed.
     pub fn write_memory(&mut self, tid: Tid, addr: Addr, bytes: &[u8]) -> Result<(), Refusal> {
-        if self.aside.diverted.is_none() && self.aside.lent.write(addr, bytes) {
+        let range = addr..addr.saturating_add(bytes.len() as u64);
+        if self.aside.diverted.is_none() && !self.has_program_at(&range) && self.aside.lent.write(addr, bytes)
+        {
             return Ok(());
         }
         let result = match self.writable(tid)? {

@@ -16,19 +16,17 @@ const NARROW_END: Addr = Addr(0x6800_0000);
 /// Bytes in all. LLDB asks for a few pages for each expression.
 const LEN_MAX: u64 = 64 << 20;
 
+pub(super) fn are_apart(one: &Range<Addr>, other: &Range<Addr>) -> bool {
+    one.end <= other.start || other.end <= one.start
+}
+
 /// See the module's text. Each range is whole pages.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(super) struct Lent(BTreeMap<Addr, Vec<u8>>);
 
 impl Lent {
-    /// So many bytes from here on, of zeros, where `is_free` says that the program has nothing. None: that is
-    /// too much.
-    pub(super) fn lend(
-        &mut self,
-        len: u64,
-        is_narrow: bool,
-        is_free: impl Fn(&Range<Addr>) -> bool,
-    ) -> Option<Addr> {
+    /// So many bytes, of zeros, beside what the program has mapped in these ranges. None: that is too much.
+    pub(super) fn lend(&mut self, len: u64, is_narrow: bool, mapped: &[Range<Addr>]) -> Option<Addr> {
         let len = len.max(1).checked_next_multiple_of(PAGE)?;
         let taken: u64 = self.0.values().map(|bytes| bytes.len() as u64).sum();
         if taken.checked_add(len)? > LEN_MAX {
@@ -36,14 +34,13 @@ impl Lent {
         }
         let base = if is_narrow { NARROW_BASE } else { BASE };
         let end = if is_narrow { NARROW_END } else { BASE + 4 * LEN_MAX };
-        let behind = self.0.iter().map(|(addr, bytes)| *addr + bytes.len() as u64);
-        let mut starts: Vec<Addr> = behind.chain([base]).collect();
-        starts.sort();
+        let taken: Vec<Range<Addr>> = self.ranges().chain(mapped.iter().cloned()).collect();
+        let behind = taken.iter().map(|range| range.end).filter(|start| (base..end).contains(start));
         let is_room = |start: &Addr| {
             let range = *start..*start + len;
-            range.end <= end && self.ranges().all(|lent| lent.end <= range.start || range.end <= lent.start)
+            range.end <= end && taken.iter().all(|taken| are_apart(taken, &range))
         };
-        let start = starts.into_iter().filter(is_room).find(|start| is_free(&(*start..*start + len)))?;
+        let start = behind.chain([base]).filter(is_room).min()?;
         self.0.insert(start, vec![0; usize::try_from(len).ok()?]);
         Some(start)
     }
@@ -91,8 +88,8 @@ mod tests {
     #[test]
     fn what_is_lent_is_read_as_it_was_written_until_it_is_given_back() {
         let mut lent = Lent::default();
-        let first = lent.lend(10, false, |_| true).unwrap();
-        let second = lent.lend(2 * PAGE, false, |_| true).unwrap();
+        let first = lent.lend(10, false, &[]).unwrap();
+        let second = lent.lend(2 * PAGE, false, &[]).unwrap();
         assert_eq!((first, second), (BASE, BASE + PAGE));
         assert!(lent.write(second + PAGE, b"word") && lent.write(first, &[7; PAGE as usize]));
         assert_eq!(lent.read(second + PAGE + 1, 2).unwrap(), b"or");
@@ -102,17 +99,19 @@ mod tests {
         assert_eq!(lent.read(Addr(0x1000), 1), None);
         assert!(lent.give_back(first) && !lent.give_back(first));
         assert_eq!(lent.read(first, 1), None);
-        assert_eq!(lent.lend(1, false, |_| true), Some(first), "its place is free again");
+        assert_eq!(lent.lend(1, false, &[]), Some(first), "its place is free again");
     }
 
     #[test]
     fn nothing_is_lent_where_the_program_has_something_or_that_is_too_much() {
         let mut lent = Lent::default();
-        lent.lend(PAGE, true, |_| true).unwrap();
-        assert_eq!(lent.lend(PAGE, true, |range| range.start == NARROW_BASE), None);
-        assert_eq!(lent.lend(LEN_MAX, false, |_| true), None);
-        assert_eq!(lent.lend(u64::MAX, false, |_| true), None);
-        assert!(lent.lend(LEN_MAX - PAGE, false, |_| true).is_some());
-        assert_eq!(lent.lend(1, true, |_| true), None);
+        lent.lend(PAGE, true, &[]).unwrap();
+        let mapped = [NARROW_BASE + PAGE..NARROW_BASE + 3 * PAGE, Addr(0x1000)..Addr(0x2000)];
+        assert_eq!(lent.lend(PAGE, true, &mapped), Some(NARROW_BASE + 3 * PAGE));
+        assert_eq!(lent.lend(PAGE, true, &[Addr(0x1000)..NARROW_END]), None);
+        assert_eq!(lent.lend(LEN_MAX, false, &[]), None);
+        assert_eq!(lent.lend(u64::MAX, false, &[]), None);
+        assert!(lent.lend(LEN_MAX - 2 * PAGE, false, &[]).is_some());
+        assert_eq!(lent.lend(1, true, &[]), None);
     }
 }

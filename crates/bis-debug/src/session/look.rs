@@ -1,6 +1,6 @@
 //! Looking at the program where the session stands. Nothing here moves it, or changes anything.
 
-use std::fs::File;
+use std::{fs::File, ops::Range};
 
 use bis_replay::ours::Believed;
 use bis_syscalls::narrow::siginfo_narrowed;
@@ -10,7 +10,7 @@ use bis_trace::{
 };
 use bis_tracee::maps::Mapping;
 
-use super::{Session, processes};
+use super::{Session, lent::are_apart, processes};
 
 /// Where the strings and numbers end that the kernel has put on a new program's stack.
 const STACK_MAX: usize = 1 << 20;
@@ -62,10 +62,17 @@ impl Session<'_> {
         // A copy has it itself.
         if self.aside.diverted.is_none()
             && let Some(bytes) = self.aside.lent.read(addr, len)
+            && !self.has_program_at(&(addr..addr + bytes.len() as u64))
         {
             return bytes;
         }
         self.shown().read_program(addr, usize::try_from(len).unwrap_or(usize::MAX))
+    }
+
+    /// Has the program something in this range, where it stands in the recording?
+    pub(super) fn has_program_at(&self, range: &Range<Addr>) -> bool {
+        let maps = self.live.replica.maps();
+        maps.is_ok_and(|maps| maps.iter().any(|mapping| !are_apart(&(mapping.start..mapping.end), range)))
     }
 
     /// Where a pattern is found first.

@@ -58,11 +58,8 @@ impl Session<'_> {
     }
 
     /// As [`Session::set_fflush`], for a client that does not say where it is: in the first library that has
-    /// it.
+    /// it, where the program stands now.
     pub(super) fn look_for_fflush(&mut self) {
-        if self.fflush.is_some() {
-            return;
-        }
         let libraries = self.libraries(Part::default(), true).unwrap_or_default().libraries;
         let found = |library: Library| {
             let cache = ReadCache::new(self.kept_file(library.path.as_bytes())?);

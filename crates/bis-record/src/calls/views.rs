@@ -1,5 +1,6 @@
 //! Private mappings of files that change: a domain that changes one by a call tells it, and a domain that
-//! looks at one records what it shows (`views.rs` is about when and why).
+//! looks at one records what it shows (`views.rs` is about when and why). Of a small part of a large file,
+//! nothing is kept but what it shows: in replay it is memory without a name.
 //!
 //! What it shows is read from the domain's own memory, so it is right whatever has happened to the file and
 //! to the pages since, and also for pages that the process has made its own.

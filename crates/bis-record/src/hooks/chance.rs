@@ -197,6 +197,11 @@ impl Process {
         Some(Registers { rip: area.get(state::EXIT), ..own })
     }
 
+    /// Does a task with these registers stand in a hook that logs nothing, or on the way there?
+    pub fn is_in_silent_hook(&self, regs: &Registers) -> bool {
+        self.behind_cpuid(regs).is_some() || self.behind_saved(regs).is_some()
+    }
+
     /// A task stands in a hook that logs nothing, or on the way there (that of a `cpuid`, or behind an
     /// `xsavec` or `fnstenv`): what is left of that is done by hand, and the task stands behind the
     /// instruction, with these registers; or at a `cpuid` that the hook would have left to us. None: it is

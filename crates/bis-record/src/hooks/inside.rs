@@ -131,7 +131,8 @@ impl Process {
     }
 
     /// The task is in a hook that logs nothing and does not look whether it is to stop, or on the way there:
-    /// takes it out of that. (One in a loop around such a hook would hardly ever be found outside of it.)
+    /// takes it out of that. (One in a loop around such a hook would hardly ever be found outside of it;
+    /// where branches are counted, it has to be.)
     /// True: it was that, and stands in its program.
     pub fn leave_by_hand(&mut self, tid: Tid) -> Result<bool> {
         if self.hooks.is_none() || self.end_by_hand(tid)?.is_none() {

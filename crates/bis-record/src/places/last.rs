@@ -135,7 +135,16 @@ impl Domain {
             None => match self.stopped(tid)?.regs() {
                 // It has gone without the stop of its end: there is nobody left to ask.
                 Err(TraceeError::Died(dead)) if dead == tid => return Ok(()),
-                Ok(regs) => self.end_by_hand(tid)?.unwrap_or(regs),
+                Ok(regs) => {
+                    if self.task(tid)?.counter.is_some() && self.is_in_silent_hook(&regs) {
+                        let text = format!(
+                            "task {tid} ended in the middle of what bis does behind an instruction, where its branches are \
+                             counted: others may see fewer of its last stores in replay"
+                        );
+                        self.session.note(self.session.writer.next_seq(), text)?;
+                    }
+                    self.end_by_hand(tid)?.unwrap_or(regs)
+                }
                 Err(error) => return Err(error.into()),
             },
         };

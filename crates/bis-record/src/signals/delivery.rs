@@ -106,7 +106,13 @@ impl Domain {
             Meeting::Drop => Ok(()),
             Meeting::Keep => self.keep_back(tid, arrived),
             Meeting::Give => {
-                self.task(tid)?.inject = Some(found);
+                let task = self.task(tid)?;
+                task.inject = Some(found);
+                let pid = task.pid;
+                if is_stop(found) {
+                    self.session.about_to_stop(tid);
+                    self.session.traced.stops(pid);
+                }
                 Ok(())
             }
         }

@@ -174,6 +174,22 @@ impl<'t> Diversion<'t> {
         Ok(())
     }
 
+    /// Takes that away again.
+    ///
+    /// # Errors
+    /// Where the process is gone.
+    pub fn unmap(&mut self, range: Range<Addr>) -> Result<(), Halt> {
+        self.replica.rest()?;
+        let task = self.replica.tasks.values_mut().find(|task| task.stopped.is_some());
+        let task = task.ok_or(TraceeError::Died(self.replica.process.pid()))?;
+        let mut remote = Remote::new(&mut task.stopped)?;
+        let len = range.end.saturating_since(range.start);
+        remote.must("take the debugger's memory away", libc::SYS_munmap, [range.start.0, len, 0, 0, 0, 0])?;
+        remote.finish()?;
+        self.replica.traps.areas.forget_mappings();
+        Ok(())
+    }
+
     /// Lets one task go on until something happens.
     ///
     /// # Errors
