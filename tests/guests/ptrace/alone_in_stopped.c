@@ -1,17 +1,7 @@
 // The threads of a stopped process that their tracer lets go on all the same: they compute by turns, without a stop that nobody has
 // asked for, and stop again for a new signal.
-#include "../guest.h"
+#include "seized.h"
 #include <sys/mman.h>
-#include <sys/ptrace.h>
-
-static const int stopped = PTRACE_EVENT_STOP << 8;
-
-static int stop_of(pid_t pid) {
-  int status;
-  CHECK(waitpid(pid, &status, __WALL) == pid);
-  CHECK(WIFSTOPPED(status));
-  return status >> 8;
-}
 
 static volatile unsigned long *rounds;
 

@@ -1,16 +1,6 @@
 // PTRACE_SEIZE of a task whose process is stopped: it says so at once, stays stopped where its tracer lets it go for ever, and goes on
 // with its process.
-#include "../guest.h"
-#include <sys/ptrace.h>
-
-static const int stopped = PTRACE_EVENT_STOP << 8;
-
-static int stop_of(pid_t pid) {
-  int status;
-  CHECK(waitpid(pid, &status, __WALL) == pid);
-  CHECK(WIFSTOPPED(status));
-  return status >> 8;
-}
+#include "seized.h"
 
 static char state_of(pid_t pid) {
   char path[64], text[512], state;
