@@ -262,7 +262,8 @@ fn waits(c: &mut Checked) {
         c.call(nr, Bytes, |l| [0, 0, 0, 0, l.words(&[0, 100]), 0]);
         c.call(nr, Places, |l| {
             let fd = readable();
-            [fd + 1, set(l, fd), 0, 0, l.words(&[100, 100]), 0]
+            // A time from which any wait, long or short, changes the same bytes.
+            [fd + 1, set(l, fd), 0, 0, l.words(&[100, 0]), 0]
         });
         c.call(nr, Bytes, |l| {
             let fd = readable();

@@ -309,7 +309,8 @@ fn messages(c: &mut Checked) {
             let [from, to] = fixed_pair(libc::SOCK_DGRAM);
             set_option(to, name);
             send(from, &[]);
-            let header = header(l, b"hello", &[7; 64]);
+            let mut header = header(l, b"hello", &[]);
+            (header[4], header[5]) = (l.space(64), 64);
             [to, l.words(&header), 0, 0, 0, 0]
         });
     }
