@@ -12,9 +12,11 @@ use std::{
 use bis_agent::hooks::LOG_LEN;
 use bis_trace::types::PAGE;
 
-/// A log that is longer than this, in bytes, is taken at once: what stays in the caches is written and copied
-/// faster, and each time that a log is taken costs a stop.
-pub const LONG: u64 = 0x6_0000;
+/// A log that is longer than this, in bytes, is taken at once. Each time that a log is taken costs a stop, of
+/// some 16 µs; and one that does not stay in the caches is written and read more slowly. (Of 1,000,000 lookups
+/// of SQLite that read 7 GB, in seconds: 2.27 with 0x6_0000, 2.05 with this, 2.4 with 0x1e_0000; 1.43
+/// natively.)
+pub const LONG: u64 = 0xe_0000;
 
 /// From one room to the next, in bytes. A call that is begun just before its log is long has the rest, and
 /// what lies behind that if nobody has it.

@@ -86,7 +86,7 @@ impl Hooks {
 /// program's limit of it (RLIMIT_AS), but not where bis itself runs under a hard limit, which it cannot
 /// raise. A program that has less room than this, bytes, gets no hooks there: it would get ENOMEM where it
 /// has memory without bis.
-const ROOM_MIN: u64 = 64 * hooks::AREA_LEN;
+const ROOM_MIN: u64 = 64 << 20;
 
 impl Process {
     /// Gives a fresh address space its hooks, and patches what is known of its text. To the domain's first
