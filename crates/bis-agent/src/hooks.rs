@@ -41,7 +41,8 @@ pub struct Cpuid {
 pub const TABLE_LEN: usize = CALLS * Row::LEN;
 
 /// Bytes of the area.
-pub const AREA_LEN: u64 = LOG_BASE + LOG_LEN - AREA_BASE;
+pub const AREA_LEN: u64 = PLAIN_BASE + (PLAIN_MAX * size_of::<PlainRange>()) as u64 - AREA_BASE;
+const _: () = assert!(AREA_LEN.is_multiple_of(PAGE));
 
 /// Where a trampoline enters, with rcx = the address behind the trampoline's own system call.
 pub const ENTER: u64 = symbols::ENTER;

@@ -64,7 +64,8 @@ constants! { ADDRESSES: u64;
     CPUID_BASE = 0x7000_7000;
     /// The table of calls, behind the text; both are mapped as one range.
     TABLE_BASE = 0x7000_8000;
-    /// The area: the state, the classes of descriptors, the hooks' stack and scratch memory, and the log.
+    /// The area: the state, the classes of descriptors, the hooks' stack and scratch memory, the log, and the
+    /// plain ranges.
     /// While recording it is shared with the supervisor.
     AREA_BASE = 0x7000_b000;
     /// A bit for each file that is mapped where it may change, in the state's page: others may have the same.
@@ -79,8 +80,6 @@ constants! { ADDRESSES: u64;
     /// A bit for each descriptor that has a class, in the state's page: its large reads are copied, not
     /// cloned.
     COPIED_BASE = AREA_BASE + 0x800;
-    /// The plain ranges of memory, in the state's page: where each begins and where it ends. (Recording.)
-    PLAIN_BASE = AREA_BASE + 0xa00;
     /// The word that the dense text counts down, behind the state; and where a count of the dense text keeps
     /// rcx.
     COUNTDOWN = AREA_BASE + 0xf00;
@@ -92,7 +91,9 @@ constants! { ADDRESSES: u64;
     SCRATCH_LEN = 0x4000;
     /// The log, and its bytes.
     LOG_BASE = 0x7001_3000;
-    LOG_LEN = 0xe_d000;
+    LOG_LEN = 0x1e_b000;
+    /// The plain ranges of memory: where each begins and where it ends. (Recording.)
+    PLAIN_BASE = 0x701f_e000;
     /// The number of a system call that does not exist: the end of a hook tells the supervisor.
     SAFEPOINT = 0x62_6973;
 }
@@ -102,8 +103,8 @@ constants! { COUNTS: usize;
     CALLS = 512;
     /// Descriptors that have a class.
     FDS = 4096;
-    /// Plain ranges that there is room for.
-    PLAIN_MAX = 64;
+    /// Plain ranges that there is room for. Each library has two, and Chromium a hundred libraries.
+    PLAIN_MAX = 512;
 }
 
 const fn bits(flags: i32) -> u64 {
@@ -123,8 +124,8 @@ constants! { MEMORY: u64;
 
 const _: () = assert!(FILES_BASE >= AREA_BASE + state::LEN && FILES_BASE + FILES_BITS / 8 <= COPIED_BASE);
 const _: () = assert!(FILES_BITS == 1 << (64 - FILE_SHIFT));
-const _: () = assert!(COPIED_BASE + FDS as u64 / 8 <= PLAIN_BASE && COUNT_RCX + 8 <= FD_CLASS_BASE);
-const _: () = assert!(PLAIN_BASE + (PLAIN_MAX * size_of::<PlainRange>()) as u64 <= COUNTDOWN);
+const _: () = assert!(COPIED_BASE + FDS as u64 / 8 <= COUNTDOWN && COUNT_RCX + 8 <= FD_CLASS_BASE);
+const _: () = assert!(LOG_BASE + LOG_LEN == PLAIN_BASE);
 const _: () = assert!(FD_CLASS_BASE + FDS as u64 <= SCRATCH_BASE && SCRATCH_BASE + SCRATCH_LEN == LOG_BASE);
 
 /// The bit of a file among those at [`FILES_BASE`].

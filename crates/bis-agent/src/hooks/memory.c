@@ -30,7 +30,7 @@ static __attribute__((noinline)) void remove(u64 i) {
   S->plains = last;
 }
 
-// The range is one from here on, with those that it touches. Where there is no room, it stays out of the list.
+// The range is one from here on, with those that it touches. Where there is no room, the shortest stays out of the list.
 static __attribute__((noinline)) void add_plain(u64 start, u64 end) {
   for (u64 i = 0; i < S->plains;) {
     u64 first = RANGES[i].start, last = RANGES[i].end;
@@ -42,8 +42,15 @@ static __attribute__((noinline)) void add_plain(u64 start, u64 end) {
     end = last > end ? last : end;
     remove(i);
   }
+  if (S->plains >= PLAIN_MAX) {
+    // The shortest one gives way: it is likely to be a library's, which never changes again.
+    u64 least = 0;
+    for (u64 i = 1; i < PLAIN_MAX; i++)
+      if (RANGES[i].end - RANGES[i].start < RANGES[least].end - RANGES[least].start) least = i;
+    if (end - start <= RANGES[least].end - RANGES[least].start) return;
+    remove(least);
+  }
   u64 count = S->plains;
-  if (count >= PLAIN_MAX) return;
   RANGES[count].start = start;
   RANGES[count].end = end;
   S->plains = count + 1;

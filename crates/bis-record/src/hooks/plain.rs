@@ -7,9 +7,9 @@
 //! is plain.
 
 use bis_trace::types::{Addr, prot};
-use std::{ops::Range, slice};
+use std::{cmp::Reverse, ops::Range, slice};
 
-use bis_agent::hooks::{Change, MAP_PLAIN, entries, state};
+use bis_agent::hooks::{Change, MAP_PLAIN, PLAIN_MAX, entries, state};
 use bis_trace::event::{Backing, Base, Effect, Event, EventKind, Outcome};
 use bis_tracee::area::Area;
 
@@ -59,10 +59,31 @@ fn add(ranges: &mut Vec<Range<Addr>>, mut new: Range<Addr>) {
     ranges.push(new);
 }
 
-/// The ranges whose mapping an effect changes.
+/// Advice that makes no difference to what the hooks may do: whatever was plain still is.
+fn is_harmless(advice: u32) -> bool {
+    let harmless = [
+        libc::MADV_NORMAL,
+        libc::MADV_RANDOM,
+        libc::MADV_SEQUENTIAL,
+        libc::MADV_WILLNEED,
+        libc::MADV_DONTNEED,
+        libc::MADV_FREE,
+        libc::MADV_HUGEPAGE,
+        libc::MADV_NOHUGEPAGE,
+        libc::MADV_DONTDUMP,
+        libc::MADV_DODUMP,
+        libc::MADV_COLD,
+        libc::MADV_PAGEOUT,
+    ];
+    harmless.contains(&advice.cast_signed())
+}
+
+/// The ranges that are not plain any more after an effect, if they were.
 fn changed(effect: &Effect) -> Vec<Range<Addr>> {
     let range = |addr: Addr, len: u64| addr..addr.saturating_add(len).page_ceil();
     match *effect {
+        Effect::Protect { prot, .. } if prot & prot::EXEC == 0 => Vec::new(),
+        Effect::Advise { advice, .. } if is_harmless(advice) => Vec::new(),
         Effect::Map { addr, len, .. }
         | Effect::Unmap { addr, len }
         | Effect::Protect { addr, len, .. }
@@ -112,6 +133,10 @@ pub fn follow(area: &Area, event: &Event, space: &AddressSpace) {
         }
     }
     if ranges != before {
+        if ranges.len() > PLAIN_MAX {
+            // The longest have room.
+            ranges.sort_by_key(|range| Reverse(range.end - range.start));
+        }
         area.set_plain(&ranges);
     }
 }
@@ -172,5 +197,20 @@ mod tests {
             keep: false,
         };
         assert_eq!(changed(&remap), [Addr::range(0x1000..0x2000), Addr::range(0x9000..0xb000)]);
+    }
+    #[test]
+    fn what_was_plain_still_is_after_another_protection_or_harmless_advice() {
+        let advise = |advice: i32| {
+            let advice = advice.cast_unsigned();
+            changed(&Effect::Advise { addr: Addr(0x1000), len: 0x1000, advice })
+        };
+        let protect = |prot| changed(&Effect::Protect { addr: Addr(0x1000), len: 0x1000, prot });
+        assert!(protect(prot::READ).is_empty() && protect(0).is_empty());
+        assert!(advise(libc::MADV_DONTNEED).is_empty() && advise(libc::MADV_DODUMP).is_empty());
+        let whole = [Addr::range(0x1000..0x2000)];
+        assert_eq!(protect(prot::READ | prot::EXEC), whole);
+        for advice in [libc::MADV_DONTFORK, libc::MADV_WIPEONFORK, libc::MADV_REMOVE] {
+            assert_eq!(advise(advice), whole, "{advice}");
+        }
     }
 }
