@@ -286,7 +286,9 @@ impl Recorder<'_> {
         for tid in self.tasks.keys().copied().filter(|other| *other != tid) {
             self.session.writer.meta(&Meta::Task { domain, tid, pid, seq })?;
         }
-        let start = Start { base, outcome, has_own_cpuid: self.space.has_own_cpuid() };
+        let core = self.is_told_its_core().then(|| self.session.cores.number(self.core));
+        let core = core.and_then(|core| u16::try_from(core).ok()).filter(|core| *core < u16::MAX);
+        let start = Start { base, outcome, has_own_cpuid: self.space.has_own_cpuid(), core };
         self.event_at(seq, tid, EventKind::Start(Box::new(start)), Vec::new())
     }
 }

@@ -5,7 +5,7 @@
 //! (`gather.rs`). The first begins where bis itself was put: the kernel knows which core had room.
 //!
 //! A domain in which `cpuid` tells which core it is executed on, and nothing records that (no hooks, and a
-//! processor that cannot make it fault), is on the first core, recorded and replayed
+//! processor that cannot make it fault), stays on the core where it begins, recorded and replayed
 //! ([`Process::is_told_its_core`]).
 
 use std::{
@@ -16,9 +16,6 @@ use std::{
 
 use bis_trace::types::Tid;
 use bis_tracee::{balance, sys};
-
-/// The slot of the first core.
-pub const FIRST: usize = 0;
 
 /// A core that does not come back to its supervisor in this time is one on which others compute.
 const CROWDED: Duration = Duration::from_micros(500);
@@ -44,6 +41,8 @@ pub struct Cores {
     crowded_until: AtomicU64,
     /// Until when each is avoided: microseconds since then.
     avoided_until: Vec<AtomicU64>,
+    /// How many domains have been told to stay for good.
+    for_good: AtomicUsize,
     /// The slot that all domains share (`gather.rs`); [`NOWHERE`]: they are spread.
     shared: AtomicUsize,
 }
@@ -65,12 +64,13 @@ impl Cores {
         let first = cores.iter().position(|core| Some(*core) == current).unwrap_or(0);
         let (began, crowded_until) = (Instant::now(), AtomicU64::new(0));
         let shared = AtomicUsize::new(NOWHERE);
-        Cores { original, cores, active, first, began, crowded_until, avoided_until, shared }
+        let for_good = AtomicUsize::new(first);
+        Cores { original, cores, active, first, began, crowded_until, avoided_until, for_good, shared }
     }
 
     /// From now on all domains that become active share the core of this number; `None`: they are spread.
     pub fn share(&self, core: Option<usize>) {
-        let slot = core.and_then(|core| self.cores.iter().position(|number| *number == core));
+        let slot = core.and_then(|core| self.slot(core));
         self.shared.store(slot.unwrap_or(NOWHERE), Ordering::Relaxed);
     }
 
@@ -107,18 +107,38 @@ impl Cores {
         slot
     }
 
+    /// A domain becomes active that can never leave the core again on which it begins: the slot of that.
+    /// Where several have as few active ones, each is taken in turn.
+    pub fn enter_for_good(&self) -> usize {
+        let count = self.cores.len().max(1);
+        let turn = self.for_good.fetch_add(1, Ordering::Relaxed);
+        let slots = (0..count).map(|slot| (turn + slot) % count);
+        let slot = slots.min_by_key(|slot| self.burden(*slot)).unwrap_or(0);
+        self.stay(slot);
+        slot
+    }
+
+    /// What speaks against a slot, most important first: for how long it is avoided still (where all are, the
+    /// one is best where it is longest ago that a domain starved), and how many domains are active there.
+    fn burden(&self, slot: usize) -> (u64, usize) {
+        let avoided_until = self.avoided_until.get(slot).map_or(0, |until| until.load(Ordering::Relaxed));
+        let active = self.active.get(slot).map_or(0, |active| active.load(Ordering::Relaxed));
+        (avoided_until.saturating_sub(micros(self.began.elapsed())), active)
+    }
+
+    /// The slot of the core of this number.
+    pub fn slot(&self, core: usize) -> Option<usize> {
+        self.cores.iter().position(|number| *number == core)
+    }
+
     /// The slot of the core that a domain should run on which is not counted yet.
     pub fn best(&self, current: Option<usize>) -> usize {
         let shared = self.shared.load(Ordering::Relaxed);
         if shared != NOWHERE {
             return shared;
         }
-        let now = micros(self.began.elapsed());
-        // Where all are avoided, the one where it is longest ago that a domain starved.
-        let avoided = |slot: usize| self.avoided_until[slot].load(Ordering::Relaxed).saturating_sub(now);
-        let load = |slot: usize| self.active[slot].load(Ordering::Relaxed);
         let slots = (self.first..self.cores.len()).chain(0..self.first);
-        let best = slots.min_by_key(|slot| (avoided(*slot), load(*slot), Some(*slot) != current));
+        let best = slots.min_by_key(|slot| (self.burden(*slot), Some(*slot) != current));
         best.or(current).unwrap_or(0)
     }
 
@@ -131,14 +151,14 @@ impl Cores {
 
     /// A domain starved on the core of this number.
     pub fn avoid(&self, core: usize) {
-        if let Some(slot) = self.cores.iter().position(|number| *number == core) {
+        if let Some(slot) = self.slot(core) {
             self.avoided_until[slot].store(micros(self.began.elapsed() + AVOIDED_FOR), Ordering::Relaxed);
         }
     }
 
     /// An active domain goes from a slot to the core of this number: the slot of that.
     pub fn move_to(&self, core: usize, from: usize) -> usize {
-        let Some(slot) = self.cores.iter().position(|number| *number == core) else { return from };
+        let Some(slot) = self.slot(core) else { return from };
         self.leave(from);
         self.stay(slot);
         slot
@@ -173,9 +193,9 @@ impl Cores {
 mod tests {
     use super::*;
 
-    #[test]
-    fn domains_spread_from_where_bis_began() {
-        let cores = Cores {
+    /// Three cores, of which bis began on the second.
+    fn three() -> Cores {
+        Cores {
             original: Vec::new(),
             cores: vec![2, 3, 7],
             active: (0..3).map(|_| AtomicUsize::new(0)).collect(),
@@ -183,8 +203,14 @@ mod tests {
             began: Instant::now(),
             crowded_until: AtomicU64::new(0),
             avoided_until: (0..3).map(|_| AtomicU64::new(0)).collect(),
+            for_good: AtomicUsize::new(1),
             shared: AtomicUsize::new(NOWHERE),
-        };
+        }
+    }
+
+    #[test]
+    fn domains_spread_from_where_bis_began() {
+        let cores = three();
         assert_eq!([cores.enter(None), cores.enter(None), cores.enter(None)], [1, 2, 0]);
         cores.leave(2);
         assert_eq!(cores.enter(Some(0)), 2, "the one with the fewest");
@@ -211,5 +237,20 @@ mod tests {
                 .store(micros(cores.began.elapsed()) + until * second, Ordering::Relaxed);
         }
         assert_eq!(cores.best(None), 1, "where it is longest ago");
+    }
+    #[test]
+    fn who_stays_for_good_takes_the_cores_in_turn() {
+        let cores = three();
+        let begin_and_sleep = || {
+            let slot = cores.enter_for_good();
+            cores.leave(slot);
+            slot
+        };
+        assert_eq!([(); 4].map(|()| begin_and_sleep()), [1, 2, 0, 1], "none is active: each in turn");
+        cores.stay(2);
+        assert_eq!([(); 3].map(|()| begin_and_sleep()), [0, 0, 1], "not where one is active");
+        cores.avoid(2);
+        cores.avoid(3);
+        assert_eq!(cores.enter_for_good(), 2, "or where one starved, even so");
     }
 }

@@ -230,7 +230,7 @@ impl Domain {
             self.watched.holds.store(false, Ordering::Relaxed);
             chaos.count_idle(began.elapsed());
         }
-        let core = self.enter_core(Some(self.core));
+        let core = self.enter_core();
         if core != self.core {
             self.core = core;
             self.pin();

@@ -105,6 +105,10 @@ impl Fork {
         let mut domain = Domain::new(session, id, memory, space, task, core);
         if domain.is_told_by(hooks.is_some()) {
             watched.seat.stay();
+            if watched.seat.take_wanted().is_some() {
+                // It was sent elsewhere meanwhile.
+                session.settle_with(&watched.seat, tid, core);
+            }
         }
         if let Some(hooks) = hooks {
             match with_slot(&mut domain, tid, |domain, slot| domain.inherit_hooks(slot, hooks)) {

@@ -51,6 +51,7 @@ pub(crate) struct Kept<'t> {
     process: Process,
     traps: Traps,
     cursor: Cursor<'t>,
+    core: Option<usize>,
     is_attended: bool,
 }
 
@@ -150,6 +151,7 @@ impl<'t> Replica<'t> {
             process,
             traps: self.traps.clone(),
             cursor: self.cursor.clone(),
+            core: self.core,
             is_attended: self.is_attended,
         }))
     }
@@ -187,6 +189,7 @@ impl<'t> Checkpoint<'t> {
             process,
             traps: self.kept.traps.clone(),
             cursor: self.kept.cursor.clone(),
+            core: self.kept.core,
             is_attended: self.kept.is_attended,
         };
         Ok(Some(Parcel { parked, kept, company }))
@@ -276,6 +279,7 @@ impl<'t> Kept<'t> {
             process,
             traps,
             cursor,
+            core: self.core,
             is_attended,
         })
     }

@@ -56,6 +56,8 @@ pub struct Replica<'t> {
     pub(crate) process: Process,
     pub(crate) traps: Traps,
     pub(crate) cursor: Cursor<'t>,
+    /// The number of the core on which it was recorded, where the trace says that.
+    pub(crate) core: Option<usize>,
     pub(crate) is_attended: bool,
 }
 
@@ -225,15 +227,16 @@ impl<'t> Replica<'t> {
         };
         let (tasks, mut traps) = (BTreeMap::new(), Traps::default());
         traps.int80_fails = !world.trace.tells_narrow_calls();
-        let mut replica = Replica { world, entry, space, tasks, process, traps, cursor, is_attended: false };
+        let mut replica =
+            Replica { world, entry, space, tasks, process, traps, cursor, core: None, is_attended: false };
         let Some(first) = replica.next_event()? else {
             let what = format!("domain {} (process {}) has no events", entry.domain, entry.pid);
             return Err(Halt::Cut(what));
         };
         let (seq, tid) = (first.seq, first.tid);
-        let hides_core = match &first.kind {
+        let (hides_core, core) = match &first.kind {
             EventKind::Start(start) if start.base == entry.base => {
-                has_hooks(&start.outcome) && !start.has_own_cpuid
+                (has_hooks(&start.outcome) && !start.has_own_cpuid, start.core)
             }
             _ => {
                 let what = "its first event does not say how it begins".into();
@@ -243,6 +246,7 @@ impl<'t> Replica<'t> {
         if !entry.base.is_copy() {
             replica.space.is_told_its_core = !hides_core && !world.machine.cpuid_faulting;
         }
+        replica.core = core.map(usize::from);
         // What it forks, threads and copies, is there, too: the kernel sees to that.
         if let Some(core) = replica.own_core() {
             balance::pin(stopped.tid(), core);
@@ -256,10 +260,12 @@ impl<'t> Replica<'t> {
         self.cursor.events.read_ahead(ahead);
     }
 
-    /// The number of the core on which its tasks have to run, if any will not do: the first one, where it was
-    /// recorded.
+    /// The number of the core on which its tasks have to run, if any will not do: where it was recorded. That
+    /// is the first one where the trace does not say; where the replay may not use it, the first one is as
+    /// good as any other.
     pub fn own_core(&self) -> Option<usize> {
-        self.space.is_told_its_core.then(|| self.world.cores[0])
+        let recorded = self.core.filter(|core| self.world.cores.contains(core));
+        self.space.is_told_its_core.then(|| recorded.unwrap_or(self.world.cores[0]))
     }
 
     /// Somebody looks at single places from now on, and wants them numbered.

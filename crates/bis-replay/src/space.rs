@@ -80,8 +80,7 @@ pub(crate) struct Space {
     pub hooked_brk: Option<Addr>,
     /// Of the program's hooks, if it has any.
     pub hooks: hooks::Places,
-    /// `cpuid` tells the program which core it is on, and nothing has recorded that: it was recorded on the
-    /// first one.
+    /// `cpuid` tells the program which core it is on, and nothing has recorded that.
     pub is_told_its_core: bool,
     /// Which shared objects it maps, where.
     pub shared: SharedMappings,

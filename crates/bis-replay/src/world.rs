@@ -43,13 +43,9 @@ pub struct World<'t> {
     copies: Mutex<HashMap<FileId, Arc<File>>>,
 }
 
-/// The numbers of the cores that the calling thread may use for a recording of `machine`: where nothing has
-/// recorded what `cpuid` says of its core, the first one, on which the recording was.
-fn usable_cores(machine: &Machine) -> Vec<usize> {
-    let mut usable = balance::cores_of(&sys::get_affinity(Tid(0)).unwrap_or_default());
-    if !machine.hooks && !machine.cpuid_faulting {
-        usable.truncate(1);
-    }
+/// The numbers of the cores that the calling thread may use.
+fn usable_cores() -> Vec<usize> {
+    let usable = balance::cores_of(&sys::get_affinity(Tid(0)).unwrap_or_default());
     if usable.is_empty() { vec![0] } else { usable }
 }
 
@@ -98,7 +94,7 @@ impl<'t> World<'t> {
         let ticks = if ticks.is_empty() { Ticks::begin(TickKind::State)? } else { Ticks::named(ticks)? };
         let machine = trace.machine().cloned().unwrap_or_default();
         let entries = facts.domains.iter().map(|entry| (entry.domain, entry.clone())).collect();
-        let cores = usable_cores(&machine);
+        let cores = usable_cores();
         let moved = moved(trace, &machine, &facts.domains);
         let is_whole = matches!(trace.ended(), Ending::Complete { .. });
         let of_one_domain = if is_whole { objects_of_one_domain(&facts.shares) } else { HashSet::new() };

@@ -236,10 +236,12 @@ pub struct Start {
     /// The task's registers and memory at the domain's first instruction. For a fork, `outcome.effects` is
     /// empty, and `outcome.writes` holds what the kernel wrote into the child only.
     pub outcome: Outcome,
-    /// Its text may have `cpuid` instructions that nobody sees, which say on which core they are executed:
-    /// the domain is on the first one, recorded and replayed. (So is one without hooks on a processor that
-    /// cannot make `cpuid` fault, of which this does not tell.)
+    /// Its text may have `cpuid` instructions that nobody sees, which say on which core they are executed.
+    /// (So has one without hooks on a processor that cannot make `cpuid` fault, of which this does not tell.)
     pub has_own_cpuid: bool,
+    /// The number of the core on which all its tasks were, below 65,535, and have to be when it is replayed:
+    /// `cpuid` tells them. None: any will do; or, where `cpuid` tells, it was the first one.
+    pub core: Option<u16>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -241,7 +241,8 @@ pub fn task_end(end: TaskEnd) -> Value {
 fn kind(event: &EventKind) -> (&'static str, Value) {
     match event {
         EventKind::Start(start) => {
-            ("start", json!({"base": base(&start.base), "outcome": outcome(&start.outcome)}))
+            let outcome = outcome(&start.outcome);
+            ("start", json!({"base": base(&start.base), "core": start.core, "outcome": outcome}))
         }
         EventKind::Syscall { nr, entry, outcome: after } => {
             let made = Call { nr: *nr, args: entry.args_of(*nr) };

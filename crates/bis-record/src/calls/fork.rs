@@ -61,7 +61,7 @@ impl Process {
         }
         self.session.views.inherit(self.id, id);
         let hooks = self.hooks_for_child();
-        let core = self.enter_core(None);
+        let core = self.core_of_copy();
         let parent = self.id;
         let fork = Fork { id, parked, core, ppid, parent, at, writes, clear_tid, traits, space, hooks };
         self.session.plant(fork);

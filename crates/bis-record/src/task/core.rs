@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use bis_trace::types::Tid;
 
-use crate::{cores::FIRST, crew::Crew, process::Process};
+use crate::{crew::Crew, process::Process};
 
 impl Process {
     /// Does `cpuid` tell the program which core it is on, unrecorded? A domain is so from its exec on, or
@@ -18,25 +18,34 @@ impl Process {
         !self.session.has_cpuid_faulting && (!has_hooks || self.space.has_own_cpuid())
     }
 
-    /// The slot for this domain, or a copy of it, that becomes active. It prefers `current`.
-    pub fn enter_core(&self, current: Option<usize>) -> usize {
+    /// The slot for a copy of this domain, which becomes active.
+    pub fn core_of_copy(&self) -> usize {
+        let cores = &self.session.cores;
+        if self.is_told_its_core() { cores.enter_for_good() } else { cores.enter(None) }
+    }
+
+    /// The slot for this domain, which becomes active again. It prefers the one where it was.
+    pub fn enter_core(&self) -> usize {
         let cores = &self.session.cores;
         if self.is_told_its_core() {
-            cores.stay(FIRST);
-            return FIRST;
+            cores.stay(self.core);
+            return self.core;
         }
-        cores.enter(current)
+        cores.enter(Some(self.core))
     }
 
     /// At the exec, while the domain is not counted on any core: the image has its hooks by now, or will have
-    /// none. Where it is told its core, it stays on the first one.
+    /// none. Where it is told its core, it stays on the one where it is.
     pub fn settle_on_core(&mut self, tid: Tid) {
         if !self.is_told_its_core() {
             return;
         }
-        self.core = FIRST;
-        self.session.cores.pin(tid, FIRST);
         self.watched.seat.stay();
+        // It may have been sent elsewhere meanwhile.
+        if let Some(slot) = self.watched.seat.core().and_then(|core| self.session.cores.slot(core)) {
+            self.core = slot;
+        }
+        self.session.cores.pin(tid, self.core);
     }
 }
 

@@ -131,7 +131,10 @@ impl Tape {
         let tid = tid(domain);
         let entry = DomainEntry { domain, pid: tid, ppid: Tid(1), tid, base: base.clone(), seq: self.next() };
         self.meta(&Meta::Domain(entry));
-        self.event(domain, EventKind::Start(Box::new(Start { base, outcome, has_own_cpuid: false })));
+        self.event(
+            domain,
+            EventKind::Start(Box::new(Start { base, outcome, has_own_cpuid: false, core: None })),
+        );
     }
 
     /// A domain that begins by exec with this code.

@@ -261,9 +261,11 @@ fn kind() -> impl Strategy<Value = EventKind> {
     let insn = insn();
     let siginfo = vec(any::<u8>(), 128);
     prop_oneof![
-        (base(), outcome(), any::<bool>()).prop_map(|(base, outcome, has_own_cpuid)| {
-            EventKind::Start(Box::new(Start { base, outcome, has_own_cpuid }))
-        }),
+        (base(), outcome(), any::<bool>(), proptest::option::of(0..u16::MAX)).prop_map(
+            |(base, outcome, has_own_cpuid, core)| {
+                EventKind::Start(Box::new(Start { base, outcome, has_own_cpuid, core }))
+            }
+        ),
         // Half of them change only rax, which is written in another way.
         (any::<u64>(), registers(), outcome(), any::<bool>(), any::<u64>()).prop_map(
             |(nr, entry, mut outcome, plain, rax)| {

@@ -57,6 +57,7 @@ pub(super) fn event(from: schema::event::Reader<'_>, ours: bool, all: &Bytes) ->
                 base: base(start.get_base()?)?,
                 outcome: outcome(start.get_outcome()?, None, ours)?,
                 has_own_cpuid: start.get_own_cpuid(),
+                core: start.get_core().checked_sub(1),
             }))
         }
         Which::Syscall(call) => {

@@ -40,6 +40,7 @@ pub(super) fn event(event: &Event, mut to: schema::event::Builder<'_>) -> Result
             let mut to = to.init_start();
             base(&start.base, to.reborrow().init_base())?;
             to.set_own_cpuid(start.has_own_cpuid);
+            to.set_core(start.core.map_or(0, |core| core.saturating_add(1)));
             outcome(&start.outcome, None, to.init_outcome())
         }
         EventKind::Syscall { nr, entry, outcome: result } => {

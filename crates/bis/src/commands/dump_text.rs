@@ -166,16 +166,19 @@ impl<'a> Text<'a> {
 
     fn line(&self, domain: DomainId, event: &Event) -> String {
         match &event.kind {
-            EventKind::Start(start) => match &start.base {
-                Base::Exec { path, argv, .. } => {
-                    format!("-- domain {domain}: exec {}: {}", human::text(path), human::command_line(argv))
-                }
-                Base::Fork { parent, at } => format!("-- domain {domain}: copy of domain {parent} at {at}"),
-                Base::Image { path, argv, .. } => {
-                    let command = human::command_line(argv);
-                    format!("-- domain {domain}: found running, {}: {command}", human::text(path))
-                }
-            },
+            EventKind::Start(start) => {
+                let on_core = start.core.map(|core| format!(" (on core {core})")).unwrap_or_default();
+                let begin = match &start.base {
+                    Base::Exec { path, argv, .. } => {
+                        format!("exec {}: {}", human::text(path), human::command_line(argv))
+                    }
+                    Base::Fork { parent, at } => format!("copy of domain {parent} at {at}"),
+                    Base::Image { path, argv, .. } => {
+                        format!("found running, {}: {}", human::text(path), human::command_line(argv))
+                    }
+                };
+                format!("-- domain {domain}{on_core}: {begin}")
+            }
             EventKind::Syscall { nr: SAFEPOINT, .. } => {
                 "-- what others have sent, after a hooked call".into()
             }

@@ -137,8 +137,12 @@ pub fn write_trace(path: &Path, started_s: i64, finished: bool) {
             DomainEntry { domain: DomainId(domain), pid: tid, ppid: Tid(ppid), tid, base: base.clone(), seq };
         writer.meta(&Meta::Domain(entry)).unwrap();
         let mut stream = writer.stream(DomainId(domain));
-        let start =
-            EventKind::Start(Box::new(Start { base, outcome: Outcome::default(), has_own_cpuid: false }));
+        let start = EventKind::Start(Box::new(Start {
+            base,
+            outcome: Outcome::default(),
+            has_own_cpuid: false,
+            core: None,
+        }));
         stream
             .push(&Event { seq, tid, kind: start, ticks: None, sums: Vec::new(), lapse: Lapse::default() })
             .unwrap();

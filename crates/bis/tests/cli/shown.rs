@@ -214,7 +214,12 @@ fn small_trace(desk: &Desk, name: &str, base: Base, events: Vec<EventKind>) {
         .meta(&Meta::Domain(DomainEntry { domain, pid: tid, ppid: Tid(1), tid, base: base.clone(), seq }))
         .unwrap();
     let mut stream = writer.stream(domain);
-    let start = EventKind::Start(Box::new(Start { base, outcome: Outcome::default(), has_own_cpuid: false }));
+    let start = EventKind::Start(Box::new(Start {
+        base,
+        outcome: Outcome::default(),
+        has_own_cpuid: false,
+        core: None,
+    }));
     let kinds = [(seq, start)].into_iter().chain(events.into_iter().map(|kind| (writer.next_seq(), kind)));
     for (seq, kind) in kinds {
         let event = Event { seq, tid, kind, ticks: None, sums: Vec::new(), lapse: Lapse::default() };
