@@ -1,10 +1,12 @@
 //! An address space's mappings, as `/proc/PID/maps` tells them.
 
+use std::{fs::File, ops::Range};
+
 use bis_trace::types::{Addr, Tid};
 
 use crate::{
     error::{Result, TraceeError},
-    proc,
+    proc, sys,
 };
 
 /// One line of `/proc/PID/maps`.
@@ -85,6 +87,56 @@ pub fn read(tid: Tid) -> Result<Vec<Mapping>> {
     Ok(lines.filter_map(parse_line).filter(|m| m.start.0 < 1 << 63).collect())
 }
 
+/// A part of a mapping.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Extent {
+    pub range: Range<Addr>,
+    /// PROT_READ 1, PROT_WRITE 2, PROT_EXEC 4.
+    pub prot: u32,
+    pub shared: bool,
+}
+
+/// What is mapped in these ranges, range by range, in order of address. A process may have tens of thousands
+/// of mappings, of which few are in question: where the kernel tells single ones (Linux 6.11), not all are
+/// read.
+///
+/// # Errors
+/// Where the task is gone.
+pub fn extents(tid: Tid, ranges: &[Range<Addr>]) -> Result<Vec<Extent>> {
+    let failed = |source| TraceeError::Os { what: "look at the mappings", tid, source };
+    let maps = File::open(proc::path(tid, "maps")).map_err(failed)?;
+    let mut extents = Vec::new();
+    for range in ranges {
+        let mut at = range.start;
+        while at < range.end {
+            let mapped = match sys::mapping_from(&maps, at) {
+                Ok(mapped) => mapped,
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => break,
+                Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => {
+                    return Ok(parts_of(&read(tid)?, ranges));
+                }
+                Err(error) => return Err(failed(error)),
+            };
+            let part = mapped.start.max(range.start)..mapped.end.min(range.end);
+            if part.start < part.end {
+                extents.push(Extent { range: part, prot: mapped.prot, shared: mapped.shared });
+            }
+            at = mapped.end;
+        }
+    }
+    Ok(extents)
+}
+
+fn parts_of(mappings: &[Mapping], ranges: &[Range<Addr>]) -> Vec<Extent> {
+    let part = |mapping: &Mapping, range: &Range<Addr>| {
+        let part = mapping.start.max(range.start)..mapping.end.min(range.end);
+        let extent = Extent { range: part, prot: mapping.prot, shared: mapping.shared };
+        (extent.range.start < extent.range.end).then_some(extent)
+    };
+    let of = |range| mappings.iter().filter_map(move |mapping| part(mapping, range));
+    ranges.iter().flat_map(of).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,5 +159,22 @@ mod tests {
         let maps = read(Tid(i32::try_from(std::process::id()).unwrap())).unwrap();
         assert!(maps.windows(2).all(|pair| pair[0].end <= pair[1].start));
         assert!(maps.iter().any(|m| m.name == b"[stack]"));
+    }
+
+    #[test]
+    fn parts_of_mappings_are_the_same_whichever_way_they_are_asked_for() {
+        let tid = Tid(i32::try_from(std::process::id()).unwrap());
+        let all = read(tid).unwrap();
+        // Other tests map and unmap meanwhile, but not what this test's text and stack are in.
+        let here = Addr(parts_of as *const () as u64);
+        let on_stack = Addr((&raw const all).addr() as u64);
+        let around = |addr: Addr| addr.page_floor()..addr.page_floor() + 4096;
+        let ranges = [around(here), around(on_stack), Addr(0)..Addr(4096)];
+        let extents = extents(tid, &ranges).unwrap();
+        assert_eq!(extents, parts_of(&all, &ranges));
+        assert_eq!(extents.iter().map(|extent| extent.prot).collect::<Vec<_>>(), [5, 3]);
+        let whole: Vec<Range<Addr>> = all.iter().take(3).map(|m| m.start..m.end).collect();
+        assert_eq!(parts_of(&all, &whole).len(), 3);
+        assert!(parts_of(&all, &[Addr(0)..Addr(1)]).is_empty());
     }
 }

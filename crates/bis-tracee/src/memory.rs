@@ -184,12 +184,12 @@ impl Memory {
 
     /// How much of a range the program may write. `tid` is one of its tasks.
     pub fn writable(&self, tid: Tid, range: Range<Addr>) -> Usable {
-        self.usable(tid, range, |mapping| mapping.is_writable)
+        self.usable(tid, range, sys::Mapped::is_writable)
     }
 
     /// How much of a range the program may read. We ourselves can read more: memory without any access, too.
     pub fn readable(&self, tid: Tid, range: Range<Addr>) -> Usable {
-        self.usable(tid, range, |mapping| mapping.is_accessible)
+        self.usable(tid, range, sys::Mapped::is_accessible)
     }
 
     fn usable(&self, tid: Tid, range: Range<Addr>, may: impl Fn(&sys::Mapped) -> bool) -> Usable {

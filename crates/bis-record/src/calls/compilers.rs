@@ -16,7 +16,6 @@ use bis_syscalls::Call;
 use bis_trace::types::{Fd, Tid};
 use bis_tracee::proc;
 
-use super::outside::is_for_writing;
 use crate::{crew::Crew, error::Result};
 
 const MAP_TYPE: u64 = libc::MAP_TYPE as u64;
@@ -45,7 +44,7 @@ impl Crew {
         let [_, _, _, flags, fd, _] = call.args;
         let fd = Fd::of_arg(fd);
         let is_shared = flags & MAP_ANONYMOUS == 0 && flags & MAP_TYPE != PRIVATE;
-        if !is_shared || !is_for_writing(tid, fd) {
+        if !is_shared || !proc::is_open_for_writing(tid, fd) {
             return Ok(false);
         }
         let Some(name) = proc::link(tid, &format!("fd/{fd}")).filter(|name| is_counters(name)) else {

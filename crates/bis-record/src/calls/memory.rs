@@ -20,7 +20,7 @@ use bis_trace::{
 };
 use bis_tracee::{maps, proc, sys};
 
-use super::{compilers::is_archive, outside::is_for_writing};
+use super::compilers::is_archive;
 use crate::{
     calls::{Entry, Exit, Look},
     crew::Crew,
@@ -249,7 +249,8 @@ impl Domain {
         }
         let file = open_new(made, &path)?;
         let (key, is_as_installed) = (key_of(&meta), is_as_installed(&meta, &name));
-        let is_written = is_shared && (is_for_writing(tid, fd) || self.session.registry.find(key).is_some());
+        let is_written =
+            is_shared && (proc::is_open_for_writing(tid, fd) || self.session.registry.find(key).is_some());
         if is_written || is_shared && !is_as_installed && !is_archive(&file) {
             return self.map_shared(made, Some((key, file, offset, name)), outcome);
         }

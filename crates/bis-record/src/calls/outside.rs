@@ -8,13 +8,13 @@
 //! for all). One that comes later is not seen.
 
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::{HashMap, HashSet},
     fs, mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use bis_trace::types::{EventSeq, Fd, Tid};
+use bis_trace::types::{EventSeq, Tid};
 use bis_tracee::{maps, ours, proc};
 
 use crate::{
@@ -25,6 +25,9 @@ use crate::{
 
 /// How long all such looks of a recording take together: a program may map thousands of files.
 const LOOKS_MAX: Duration = Duration::from_millis(300);
+
+/// How nice the thread that looks is.
+const NICE: i32 = 10;
 
 /// Something that was mapped.
 #[derive(Debug)]
@@ -45,7 +48,7 @@ pub struct Looks(Mutex<Waiting>);
 
 #[derive(Debug, Default)]
 struct Waiting {
-    looks: VecDeque<Look>,
+    looks: Vec<Look>,
     /// A thread is at work.
     is_looking: bool,
     spent: Duration,
@@ -68,19 +71,20 @@ impl Looks {
         if look.is_private && (waiting.spent > LOOKS_MAX / 2 || !waiting.private.insert(look.key)) {
             return false;
         }
-        waiting.looks.push_back(look);
+        waiting.looks.push(look);
         !mem::replace(&mut waiting.is_looking, true)
     }
 
-    /// The next one, `spent` after the last; none: the thread ends.
-    fn next(&self, spent: Duration) -> Option<Look> {
+    /// All that wait, `spent` after the last: a program maps many files at once, and each look goes through
+    /// all processes. None: the thread ends.
+    fn next(&self, spent: Duration) -> Vec<Look> {
         let mut waiting = self.lock();
         waiting.spent += spent;
         if waiting.spent > LOOKS_MAX {
             waiting.looks.clear();
         }
-        let next = waiting.looks.pop_front();
-        waiting.is_looking = next.is_some();
+        let next = mem::take(&mut waiting.looks);
+        waiting.is_looking = !next.is_empty();
         next
     }
 }
@@ -97,28 +101,50 @@ impl Session {
 fn look_all(session: &Arc<Session>) -> Result<()> {
     // Not on the core of the domain whose supervisor has asked.
     session.cores.unpin(Tid(0));
+    // Nor before anybody who is recorded. (How nice it is, each thread has for itself: sched(7).)
+    let _ = rustix::process::nice(NICE);
     let mut spent = Duration::ZERO;
-    while let Some(Look { key, seq, text, .. }) = session.looks.next(spent) {
+    loop {
+        let looks = session.looks.next(spent);
+        if looks.is_empty() {
+            return Ok(());
+        }
         let began = Instant::now();
-        if let Some((pid, found)) = user_of(key, |pid| session.is_recorded(pid)) {
-            session.note(seq, format!("{text}: {} (process {pid}) {}", proc::name(pid), found.text()))?;
+        let keys = looks.iter().map(|look| look.key).collect();
+        let users = users_of(keys, |pid| session.is_recorded(pid));
+        for Look { key, seq, text, .. } in looks {
+            if let Some((pid, found)) = users.get(&key) {
+                session
+                    .note(seq, format!("{text}: {} (process {pid}) {}", proc::name(*pid), found.text()))?;
+            }
         }
         spent = began.elapsed();
     }
-    Ok(())
 }
 
-/// A process outside of the recording that could change this file, which is new to the recording, and what it
-/// has of the file.
-fn user_of(key: Key, is_recorded: impl Fn(Tid) -> bool) -> Option<(Tid, Use)> {
+/// For each of these files, which are new to the recording: a process outside of it that could change the
+/// file, and what it has of that. Those are left out that nobody has.
+fn users_of(mut keys: HashSet<Key>, is_recorded: impl Fn(Tid) -> bool) -> HashMap<Key, (Tid, Use)> {
     let bis = fs::read_link("/proc/self/exe").ok();
-    let uses = |pid: Tid| {
-        let is_other = !is_recorded(pid) && proc::executable(pid) != bis;
-        let found = is_other.then(|| Use::of(pid, key)).flatten()?;
+    let mut users = HashMap::new();
+    for pid in proc::processes() {
+        if keys.is_empty() {
+            break;
+        }
+        if is_recorded(pid) || proc::executable(pid) == bis {
+            continue;
+        }
+        let uses = Use::of_process(pid, &keys);
         // One that has just been born is recorded, too.
-        (!is_ours(pid)).then_some((pid, found))
-    };
-    proc::processes().into_iter().find_map(uses)
+        if uses.is_empty() || is_ours(pid) {
+            continue;
+        }
+        for (key, found) in uses {
+            keys.remove(&key);
+            users.insert(key, (pid, found));
+        }
+    }
+    users
 }
 
 /// Does this bis trace the process?
@@ -145,14 +171,15 @@ enum Use {
 }
 
 impl Use {
-    fn of(pid: Tid, key: Key) -> Option<Use> {
+    /// What a process has of these files.
+    fn of_process(pid: Tid, keys: &HashSet<Key>) -> HashMap<Key, Use> {
+        let open = proc::fds(pid).unwrap_or_default().into_iter();
+        let open = open.filter(|fd| proc::is_open_for_writing(pid, *fd));
+        let open = open.filter_map(|fd| proc::identity(proc::fd(pid, fd)));
         let mappings = maps::read(pid).unwrap_or_default();
-        if mappings.iter().any(|m| m.shared && key_of_mapping(m) == key) {
-            return Some(Use::Mapped);
-        }
-        let is_it = |fd: Fd| proc::identity(proc::fd(pid, fd)) == Some(key);
-        let mut fds = proc::fds(pid).unwrap_or_default().into_iter();
-        fds.any(|fd| is_for_writing(pid, fd) && is_it(fd)).then_some(Use::OpenForWriting)
+        let mapped = mappings.iter().filter(|mapping| mapping.shared).map(key_of_mapping);
+        let uses = open.map(|key| (key, Use::OpenForWriting)).chain(mapped.map(|key| (key, Use::Mapped)));
+        uses.filter(|(key, _)| keys.contains(key)).collect()
     }
 
     fn text(self) -> &'static str {
@@ -161,11 +188,6 @@ impl Use {
             Use::OpenForWriting => "has it open for writing",
         }
     }
-}
-
-/// Is this descriptor of a task open for writing?
-pub fn is_for_writing(tid: Tid, fd: Fd) -> bool {
-    proc::open_flags(tid, fd).is_some_and(|flags| flags & libc::O_ACCMODE != libc::O_RDONLY)
 }
 
 #[cfg(test)]
@@ -178,11 +200,11 @@ mod tests {
         let looks = Looks::default();
         assert!(looks.add(look()), "nobody looks yet");
         assert!(!looks.add(look()));
-        assert!(looks.next(Duration::ZERO).is_some() && looks.next(Duration::ZERO).is_some());
-        assert!(looks.next(Duration::ZERO).is_none());
+        assert_eq!(looks.next(Duration::ZERO).len(), 2, "at once");
+        assert!(looks.next(Duration::ZERO).is_empty());
         assert!(looks.add(look()) && !looks.add(look()), "the thread has ended");
-        assert!(looks.next(Duration::ZERO).is_some());
-        assert!(looks.next(2 * LOOKS_MAX).is_none() && !looks.add(look()), "no time is left");
+        assert_eq!(looks.next(Duration::ZERO).len(), 2);
+        assert!(looks.next(2 * LOOKS_MAX).is_empty() && !looks.add(look()), "no time is left");
     }
 
     #[test]
@@ -190,9 +212,9 @@ mod tests {
         let look = |key, is_private| Look { key, seq: EventSeq(3), text: String::new(), is_private };
         let looks = Looks::default();
         assert!(looks.add(look((1, 2), true)) && !looks.add(look((1, 2), true)));
-        assert!(looks.next(Duration::ZERO).is_some() && looks.next(Duration::ZERO).is_none());
+        assert!(looks.next(Duration::ZERO).len() == 1 && looks.next(Duration::ZERO).is_empty());
         assert!(looks.add(look((1, 3), true)), "another one");
-        assert!(looks.next(LOOKS_MAX * 2 / 3).is_some() && looks.next(Duration::ZERO).is_none());
+        assert!(looks.next(LOOKS_MAX * 2 / 3).len() == 1 && looks.next(Duration::ZERO).is_empty());
         assert!(!looks.add(look((1, 4), true)) && looks.add(look((1, 4), false)));
     }
 }

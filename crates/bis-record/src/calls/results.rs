@@ -19,11 +19,7 @@ use bis_trace::{
     event::{Cloned, Effect, EventKind, MemWrite, Outcome},
     types::{Addr, Fd, PAGE, Tid, prot},
 };
-use bis_tracee::{
-    Memory, Usable,
-    maps::{self, Mapping},
-    proc,
-};
+use bis_tracee::{Memory, Usable, maps, proc};
 
 use crate::{
     calls::{
@@ -232,25 +228,20 @@ pub fn ignores_lost_time(nr: u64) -> bool {
 pub const EFAULT: i64 = -(libc::EFAULT as i64);
 
 /// A task's memory, page by page, as its mappings tell it.
+#[derive(Clone, Copy)]
 struct Pages {
     tid: Tid,
-    mappings: Option<Vec<Mapping>>,
 }
 
 impl Pages {
-    fn of(tid: Tid) -> Pages {
-        Pages { tid, mappings: None }
-    }
-
-    fn is_writable(&mut self, page: Addr) -> bool {
-        let mappings = self.mappings.get_or_insert_with(|| maps::read(self.tid).unwrap_or_default());
-        mappings
-            .iter()
-            .any(|mapping| (mapping.start..mapping.end).contains(&page) && mapping.prot & prot::WRITE != 0)
+    fn is_writable(self, page: Addr) -> bool {
+        let page = page..page.saturating_add(PAGE);
+        maps::extents(self.tid, &[page])
+            .is_ok_and(|extents| extents.iter().any(|extent| extent.prot & prot::WRITE != 0))
     }
 
     /// The parts of an output, whose piece is at `home`, that the program may write.
-    fn writable_parts(&mut self, home: Addr, output: Output) -> Vec<Output> {
+    fn writable_parts(self, home: Addr, output: Output) -> Vec<Output> {
         let mut parts: Vec<Output> = Vec::new();
         let (mut at, end) = (output.offset, output.offset.saturating_add(output.len));
         while at < end {
@@ -272,7 +263,7 @@ impl Crew {
     /// The outputs without what the kernel could not write, where the program's memory is not writable:
     /// replay could not either, if it is shared.
     fn without_refused(&self, tid: Tid, call: &InCall, result: i64, outputs: Vec<Output>) -> Vec<Output> {
-        let (failed, mut pages) = (result == EFAULT, Pages::of(tid));
+        let (failed, pages) = (result == EFAULT, Pages { tid });
         if !failed && !ignores_lost_time(call.nr) {
             return outputs;
         }
@@ -292,7 +283,7 @@ impl Crew {
 
 /// What a call that failed where memory ends may have written before.
 fn torn(memory: &Memory, tid: Tid, call: &InCall, result: i64) -> Vec<Output> {
-    let mut pages = Pages::of(tid);
+    let pages = Pages { tid };
     let reader = Reader(memory);
     call.plan.torn(result, &|piece| call.place(piece).0, &reader, &mut |page| pages.is_writable(Addr(page)))
 }

@@ -2,7 +2,7 @@
 
 use std::{fs::File, io, os::fd::AsRawFd, ptr};
 
-use bis_trace::types::{Addr, Tid};
+use bis_trace::types::{Addr, Tid, prot};
 use linux_raw_sys::general::{procmap_query, procmap_query_flags as flag};
 
 /// Reads memory of a process from `addr` (process_vm_readv): how many bytes, up to the first page that cannot
@@ -72,12 +72,24 @@ pub const PROCMAP_QUERY: libc::c_ulong =
 /// What the kernel tells of one mapping.
 #[derive(Clone, Copy, Debug)]
 pub struct Mapped {
+    pub start: Addr,
     /// The first address after it.
     pub end: Addr,
-    pub is_writable: bool,
-    /// It has some access: what may be written or executed can be read, too (but for keys of protection).
-    pub is_accessible: bool,
+    /// PROT_READ 1, PROT_WRITE 2, PROT_EXEC 4.
+    pub prot: u32,
+    pub shared: bool,
     pub is_of_file: bool,
+}
+
+impl Mapped {
+    pub fn is_writable(&self) -> bool {
+        self.prot & prot::WRITE != 0
+    }
+
+    /// It has some access: what may be written or executed can be read, too (but for keys of protection).
+    pub fn is_accessible(&self) -> bool {
+        self.prot != 0
+    }
 }
 
 /// The mapping that an address is in, of the address space whose `/proc/PID/maps` is given
@@ -86,20 +98,37 @@ pub struct Mapped {
 /// # Errors
 /// ENOENT where nothing is mapped, ENOTTY where the kernel does not know the question.
 pub fn mapping_at(maps: &File, addr: Addr) -> io::Result<Mapped> {
+    query_mapping(maps, addr, 0)
+}
+
+/// As [`mapping_at`]; where nothing is mapped, the first mapping behind.
+///
+/// # Errors
+/// ENOENT where there is none, ENOTTY where the kernel does not know the question.
+pub fn mapping_from(maps: &File, addr: Addr) -> io::Result<Mapped> {
+    query_mapping(maps, addr, flag::PROCMAP_QUERY_COVERING_OR_NEXT_VMA as u64)
+}
+
+fn query_mapping(maps: &File, addr: Addr, flags: u64) -> io::Result<Mapped> {
     // SAFETY: a struct of numbers alone, for which zeros are values.
     let mut query: procmap_query = unsafe { std::mem::zeroed() };
     (query.size, query.query_addr) = (size_of::<procmap_query>() as u64, addr.0);
+    query.query_flags = flags;
     // SAFETY: the kernel writes to the struct alone, whose size it is told; no room for names is given.
     if unsafe { libc::ioctl(maps.as_raw_fd(), PROCMAP_QUERY, &raw mut query) } != 0 {
         return Err(io::Error::last_os_error());
     }
     let has = |bit: flag| query.vma_flags & bit as u64 != 0;
+    let access = [
+        (flag::PROCMAP_QUERY_VMA_READABLE, prot::READ),
+        (flag::PROCMAP_QUERY_VMA_WRITABLE, prot::WRITE),
+        (flag::PROCMAP_QUERY_VMA_EXECUTABLE, prot::EXEC),
+    ];
     Ok(Mapped {
+        start: Addr(query.vma_start),
         end: Addr(query.vma_end),
-        is_writable: has(flag::PROCMAP_QUERY_VMA_WRITABLE),
-        is_accessible: has(flag::PROCMAP_QUERY_VMA_READABLE)
-            || has(flag::PROCMAP_QUERY_VMA_WRITABLE)
-            || has(flag::PROCMAP_QUERY_VMA_EXECUTABLE),
+        prot: access.into_iter().map(|(bit, prot)| if has(bit) { prot } else { 0 }).sum(),
+        shared: has(flag::PROCMAP_QUERY_VMA_SHARED),
         is_of_file: query.inode != 0,
     })
 }

@@ -32,7 +32,7 @@ use bis_trace::{
     types::{Addr, Fd, Tid, prot},
 };
 use bis_tracee::{
-    maps,
+    maps::{self, Extent},
     pagemap::{Page, PageMap},
     proc, sys, task,
 };
@@ -43,7 +43,7 @@ use super::{
     window::{Records, Window},
 };
 use crate::{
-    calls::{Entry, args::FileTransfer, outside::is_for_writing},
+    calls::{Entry, args::FileTransfer},
     crew::Crew,
     domain::Domain,
     error::Result,
@@ -118,7 +118,7 @@ impl Domain {
     fn write_memory(&mut self, tid: Tid, call: &Call, write: FileTransfer) -> Result<Option<Entry>> {
         let fd = Fd::of_arg(call.args[0]);
         let file = shown_file(tid, fd).filter(|file| file.what == Shown::Memory);
-        let Some(file) = file.filter(|_| is_for_writing(tid, fd)) else { return Ok(None) };
+        let Some(file) = file.filter(|_| proc::is_open_for_writing(tid, fd)) else { return Ok(None) };
         let moves = write.at.is_none();
         let Some(at) = write.at.or_else(|| position(tid, fd)) else { return Ok(None) };
         let buffers = write.buffers(&self.memory, call.args);
@@ -419,19 +419,13 @@ fn room_at(tid: Tid, addr: Addr) -> Result<u64> {
 
 /// How much of the process's memory lies in these ranges; none if it is gone.
 fn weigh(number: Tid, ours: &[Range<Addr>]) -> Option<Weight> {
-    let (mappings, pages) = (maps::read(number).ok()?, PageMap::open(number).ok()?);
+    let (extents, pages) = (maps::extents(number, ours).ok()?, PageMap::open(number).ok()?);
     let mut weight = Weight::default();
-    for (mapping, range) in mappings.iter().flat_map(|mapping| ours.iter().map(move |range| (mapping, range)))
-    {
-        let (start, end) = (mapping.start.max(range.start), mapping.end.min(range.end));
-        if end <= start {
-            continue;
-        }
+    for Extent { range: Range { start, end }, prot, shared } in extents {
         let bytes = end - start;
         weight.mapped += bytes;
-        weight.data += if mapping.prot & prot::WRITE != 0 && !mapping.shared { bytes } else { 0 };
-        weight.exec +=
-            if mapping.prot & prot::EXEC != 0 && mapping.prot & prot::WRITE == 0 { bytes } else { 0 };
+        weight.data += if prot & prot::WRITE != 0 && !shared { bytes } else { 0 };
+        weight.exec += if prot & prot::EXEC != 0 && prot & prot::WRITE == 0 { bytes } else { 0 };
         let of_file = |page: Page| page.is_there() && !page.is_own();
         pages.each_run(start, end, Page::is_own, |from, to| weight.own += to - from).ok()?;
         pages.each_run(start, end, of_file, |from, to| weight.shared += to - from).ok()?;
