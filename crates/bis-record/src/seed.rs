@@ -103,18 +103,19 @@ impl Fork {
         let task = Task { clear_tid, traits, is_halted, own_name, ..Task::new(stopped, tid) };
         let memory = Memory::open(tid)?;
         let mut domain = Domain::new(session, id, memory, space, task, core);
-        if domain.is_told_by(hooks.is_some()) {
-            watched.seat.stay();
-            if watched.seat.take_wanted().is_some() {
-                // It was sent elsewhere meanwhile.
-                session.settle_with(&watched.seat, tid, core);
-            }
-        }
         if let Some(hooks) = hooks {
             match with_slot(&mut domain, tid, |domain, slot| domain.inherit_hooks(slot, hooks)) {
                 Err(error) if error.is_death_of(tid) => return none(),
                 other => other?,
             }
+        }
+        if domain.is_told_its_core() {
+            watched.seat.stay();
+            // It may have been sent elsewhere meanwhile.
+            if let Some(now) = watched.seat.core() {
+                domain.core = session.cores.move_to(now, core);
+            }
+            session.settle_with(&watched.seat, tid, domain.core);
         }
         domain.recorder().start(ppid, Base::Fork { parent, at }, outcome)?;
         Ok(Some(domain))

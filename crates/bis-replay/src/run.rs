@@ -348,7 +348,9 @@ impl<'scope, 'env> Job<'scope, 'env> {
             self.seat.stay();
         }
         let held = own.or(self.host.held.core());
-        let Some(core) = held.filter(|core| Some(*core) != self.core) else { return };
+        // It may have been sent elsewhere just before it was told to stay.
+        let is_there = |core| held == self.core && (own.is_none() || self.seat.core() == Some(core));
+        let Some(core) = held.filter(|core| !is_there(*core)) else { return };
         self.core = held;
         self.seat.set_core(core);
         let tasks: Vec<Tid> = self.replica.our_tasks().collect();

@@ -11,7 +11,7 @@ use std::{
     fs,
     hash::{BuildHasher, RandomState},
     iter,
-    sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering},
+    sync::atomic::{AtomicI32, AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
 
@@ -42,8 +42,12 @@ const STARVED_RAN: f64 = 0.02;
 /// A core that has done nothing for more than this part of the time has room.
 const IDLE: f64 = 0.6;
 
+/// Beside a seat's core: nobody is to be sent from there. It is in the same word, so that nobody is sent away
+/// who has just been told so.
+const STAYS: usize = 1 << (usize::BITS - 1);
+
 /// No core.
-const NOWHERE: usize = usize::MAX;
+const NOWHERE: usize = !STAYS;
 
 /// Where a supervisor and its tasks are. They set it, and whoever balances may send them elsewhere.
 #[derive(Debug)]
@@ -51,11 +55,10 @@ pub struct Seat {
     supervisor: AtomicI32,
     /// The task that runs, or has run last; 0: there was none.
     runner: AtomicI32,
+    /// The core, or [`NOWHERE`], and perhaps [`STAYS`].
     core: AtomicUsize,
     /// The core to which they are to go.
     wanted: AtomicUsize,
-    /// They are not to be sent anywhere.
-    stays: AtomicBool,
 }
 
 /// A seat as it was at a look.
@@ -69,7 +72,7 @@ struct Pinned {
 
 impl Pinned {
     /// They take turns: one waits while the other runs. Nobody has run yet where a supervisor has just begun.
-    fn threads(&self) -> impl Iterator<Item = Tid> {
+    fn threads(&self) -> impl Iterator<Item = Tid> + Clone {
         [self.supervisor, self.runner].into_iter().filter(|tid| *tid != Tid(0))
     }
 }
@@ -88,13 +91,13 @@ impl Seat {
             runner: AtomicI32::new(0),
             core: AtomicUsize::new(NOWHERE),
             wanted: AtomicUsize::new(NOWHERE),
-            stays: AtomicBool::new(false),
         }
     }
 
-    /// From now on its tasks have to be on the core where they are, however crowded it is.
+    /// From now on its tasks have to be on the core where they are ([`Seat::core`]), however crowded it is.
+    /// If they have just been sent there, they may still be on the way: who calls this pins them.
     pub fn stay(&self) {
-        self.stays.store(true, Ordering::Relaxed);
+        self.core.fetch_or(STAYS, Ordering::AcqRel);
     }
 
     /// The thread that supervises.
@@ -114,7 +117,7 @@ impl Seat {
 
     /// The core to which its tasks are pinned, if any has run.
     pub fn core(&self) -> Option<usize> {
-        Some(self.core.load(Ordering::Relaxed)).filter(|core| *core != NOWHERE)
+        Some(self.core.load(Ordering::Acquire) & !STAYS).filter(|core| *core != NOWHERE)
     }
 
     /// This task is about to run where the supervisor is.
@@ -126,17 +129,14 @@ impl Seat {
     /// says so before: it may starve there at once.
     pub fn set_core(&self, core: usize) {
         self.wanted.store(NOWHERE, Ordering::Relaxed);
-        self.core.store(core, Ordering::Relaxed);
+        let with_core = |word| Some(word & STAYS | core);
+        let _ = self.core.fetch_update(Ordering::AcqRel, Ordering::Acquire, with_core);
     }
 
     /// Pins the calling thread, which is the supervisor, and these tasks to the seat's core. Whoever starves
     /// there in the middle of it, and is sent to another core, pins all of them to that one.
     pub fn pin(&self, tids: impl Iterator<Item = Tid> + Clone) {
-        let mut pinned = None;
-        while let Some(core) = self.core().filter(|core| Some(*core) != pinned) {
-            iter::once(Tid(0)).chain(tids.clone()).for_each(|tid| pin(tid, core));
-            pinned = Some(core);
-        }
+        self.pin_all(iter::once(Tid(0)).chain(tids));
     }
 
     /// Supervisor and runner are sent to the core of this number, unless they have to be where they are. The
@@ -144,9 +144,21 @@ impl Seat {
     /// that core, too, before they have run there: so from now on they are looked at there.
     pub fn send_to(&self, core: usize) {
         let Some(of) = self.pinned(0) else { return };
-        self.core.store(core, Ordering::Relaxed);
+        if self.core.compare_exchange(of.core, core, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            // It has gone elsewhere by itself, or is to stay.
+            return;
+        }
         self.wanted.store(core, Ordering::Relaxed);
-        of.threads().for_each(|tid| pin(tid, core));
+        self.pin_all(of.threads());
+    }
+
+    /// Pins these to the seat's core; to another one, if that changes in the middle of it.
+    fn pin_all(&self, tids: impl Iterator<Item = Tid> + Clone) {
+        let mut pinned = None;
+        while let Some(core) = self.core().filter(|core| Some(*core) != pinned) {
+            tids.clone().for_each(|tid| pin(tid, core));
+            pinned = Some(core);
+        }
     }
 
     /// The core to which supervisor and runner were sent: once, so that the others can follow.
@@ -159,8 +171,11 @@ impl Seat {
 
     /// None: there is nothing to balance.
     fn pinned(&self, id: u64) -> Option<Pinned> {
-        (!self.stays.load(Ordering::Relaxed)).then_some(())?;
-        Some(Pinned { id, core: self.core()?, supervisor: self.supervisor(), runner: self.runner() })
+        let core = self.core.load(Ordering::Acquire);
+        if core & STAYS != 0 || core == NOWHERE {
+            return None;
+        }
+        Some(Pinned { id, core, supervisor: self.supervisor(), runner: self.runner() })
     }
 }
 
@@ -529,5 +544,21 @@ mod tests {
     fn a_thread_that_runs_is_told_from_one_that_is_gone() {
         assert!(Spent::of(crate::ours::thread_id()).is_some());
         assert!(Spent::of(Tid(i32::MAX)).is_none());
+    }
+
+    #[test]
+    fn nobody_is_sent_away_who_stays() {
+        let here = sys::current_core().unwrap();
+        let seat = Seat::default();
+        seat.set_core(here);
+        seat.send_to(here + 1);
+        assert_eq!((seat.core(), seat.take_wanted()), (Some(here + 1), Some(here + 1)));
+        seat.stay();
+        seat.send_to(here);
+        assert_eq!((seat.core(), seat.take_wanted()), (Some(here + 1), None), "it stays where it was sent");
+        seat.set_core(here);
+        seat.send_to(here + 1);
+        assert_eq!(seat.core(), Some(here), "it goes by itself, and still stays");
+        assert!(seat.pinned(0).is_none() && Seat::default().core().is_none());
     }
 }

@@ -10,12 +10,8 @@ impl Process {
     /// Does `cpuid` tell the program which core it is on, unrecorded? A domain is so from its exec on, or
     /// never.
     pub fn is_told_its_core(&self) -> bool {
-        self.is_told_by(self.hooks.is_some())
-    }
-
-    /// As [`Process::is_told_its_core`], where it is known whether the domain has hooks.
-    pub fn is_told_by(&self, has_hooks: bool) -> bool {
-        !self.session.has_cpuid_faulting && (!has_hooks || self.space.has_own_cpuid())
+        let is_recorded = self.hooks.is_some() && !self.space.has_own_cpuid();
+        !self.session.has_cpuid_faulting && !is_recorded
     }
 
     /// The slot for a copy of this domain, which becomes active.
