@@ -46,6 +46,7 @@ pub mod spawn;
 pub mod sys;
 pub mod task;
 pub mod ticks;
+pub mod unheard;
 pub mod vdso;
 pub mod written;
 pub mod xlayout;

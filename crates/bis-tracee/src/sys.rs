@@ -415,6 +415,22 @@ pub fn stop_to_wait_for(tid: Tid) -> Option<i32> {
     Some(status << 8 | 0x7f)
 }
 
+/// A task that has ended, and that one of our threads has to wait for: this one, or any. A first thread is
+/// none before all others of its process are gone.
+pub fn ended_unheard(tid: Option<Tid>) -> Option<Tid> {
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+    let (kind, id) = match tid {
+        Some(tid) => (libc::P_PID, libc::id_t::try_from(tid.0).ok()?),
+        None => (libc::P_ALL, 0),
+    };
+    // SAFETY: as above.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let is_found = libc::waitid(kind, id, &raw mut info, flags) == 0 && info.si_pid() != 0;
+        is_found.then(|| Tid(info.si_pid()))
+    }
+}
+
 /// How large a file this process may make, bytes (RLIMIT_FSIZE). To go beyond is a signal that kills.
 pub fn file_size_limit() -> u64 {
     getrlimit(Resource::Fsize).current.unwrap_or(libc::RLIM_INFINITY)

@@ -20,7 +20,7 @@ use crate::{
     ours,
     proc::{self, Fields, Stat},
     siginfo::SigInfo,
-    sys,
+    sys, unheard,
 };
 
 /// A task in a ptrace stop of the calling thread.
@@ -166,6 +166,17 @@ pub fn put_back(tid: Tid, status: Status) {
     PUT_BACK.with_borrow_mut(|queue| queue.push_back((tid, status)));
 }
 
+/// As [`sys::wait`]. Where it is an end, whoever waits until that is heard of is told.
+fn wait(tid: Option<Tid>, block: bool) -> io::Result<Option<(Tid, i32)>> {
+    let waited = sys::wait(tid, block);
+    if let Ok(Some((_, status))) = waited
+        && (libc::WIFEXITED(status) || libc::WIFSIGNALED(status))
+    {
+        unheard::tell();
+    }
+    waited
+}
+
 /// The next report of any task of this thread. `None`: with `block` false, nothing to report yet; with
 /// `block` true, there is no task left.
 ///
@@ -176,7 +187,7 @@ pub fn wait_any(block: bool) -> io::Result<Option<(Tid, Status)>> {
     if let Some(report) = PUT_BACK.with_borrow_mut(VecDeque::pop_front) {
         return Ok(Some(report));
     }
-    match sys::wait(None, block) {
+    match wait(None, block) {
         Ok(report) => Ok(report.map(|(tid, status)| (tid, decode(tid, status)))),
         Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(None),
         Err(error) => Err(error),
@@ -234,7 +245,7 @@ pub fn wait_for(tid: Tid) -> Result<Status> {
         return Ok(status);
     }
     let waited = loop {
-        match sys::wait(Some(tid), true) {
+        match wait(Some(tid), true) {
             // Somebody wonders why this takes so long. A first thread that was killed as it left a stop is
             // reported only after all its others, which may wait for us.
             Err(error) if error.kind() == io::ErrorKind::Interrupted && is_alive(tid) => {}

@@ -206,7 +206,8 @@ static u64 shape_select(struct plan *p) { return hooks_plan_select(p); }
 static u64 shape_wait(struct plan *p) {
   // The recorder has tracees to tell of that the kernel does not know to be stopped.
   p->refused = !(hooks_flags(p) & WNOHANG);
-  return 1;
+  // Only the memory would say whether a `waitid` has found somebody.
+  return p->nr != __NR_waitid || p->args[2];
 }
 
 static u64 shape_sigaction(struct plan *p) {

@@ -29,6 +29,7 @@ mod sandbox;
 mod shortened;
 mod shown;
 mod table;
+mod unheard;
 mod unreadable;
 mod views;
 mod vsyscall;

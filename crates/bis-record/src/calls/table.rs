@@ -159,7 +159,7 @@ pub fn steps(handler: Handler) -> Steps {
         H::RtSigqueueinfo | H::PidfdSendSignal => Steps { leave: |domain, it| { domain.leave_queue(it.args()[1], Addr(it.args()[2])); Ok(()) }, ..PLAIN },
         H::RtTgsigqueueinfo => Steps { leave: |domain, it| { domain.leave_queue(it.args()[2], Addr(it.args()[3])); Ok(()) }, ..PLAIN },
         H::Ptrace => Steps { enter: |domain, tid, call| domain.enter_ptrace(tid, call), ..PLAIN },
-        H::Wait => Steps { enter: |domain, tid, call| domain.enter_wait(tid, call), again: |domain, tid| domain.wait_again(tid), stays: |domain, tid, regs| domain.wait_for_tracees_again(tid, regs), failed: |domain, it| domain.fail_wait(it), ..PLAIN },
+        H::Wait => Steps { enter: |domain, tid, call| { domain.hear_of_ends(tid, call)?; domain.enter_wait(tid, call) }, again: |domain, tid| domain.wait_again(tid), stays: |domain, tid, regs| domain.wait_for_tracees_again(tid, regs), failed: |domain, it| domain.fail_wait(it), ..PLAIN },
         // What is special about these is not done at their two ends: their signals come like others, and the
         // kernel restarts by itself.
         H::Kill | H::Tkill | H::Tgkill | H::RestartSyscall | H::ProcessVmReadv => PLAIN,

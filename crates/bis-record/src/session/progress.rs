@@ -188,6 +188,12 @@ impl Session {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).processes.contains(&pid)
     }
 
+    /// A process that is one of the recording, or was, and of which this is so.
+    pub fn find_process(&self, is_it: impl Fn(Tid) -> bool) -> Option<Tid> {
+        let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        progress.processes.iter().copied().find(|pid| is_it(*pid))
+    }
+
     /// A process has ended; if it is the program itself, its status is ours.
     pub fn process_ended(&self, pid: Tid, exit_code: u8) {
         self.limits.forget(pid);
