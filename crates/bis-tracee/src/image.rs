@@ -186,6 +186,36 @@ pub fn spawn_stub_in(
     Ok((slot, memory))
 }
 
+/// Tells the kernel where a 32-bit program that is to be replayed has its vdso. Calls that the program makes by
+/// `syscall` or `sysenter` come back there, and so does a `syscall` without a stack, which is no call
+/// (`do_fast_syscall_32` of the kernel's `arch/x86/entry/`). Nothing is mapped behind this. How far behind the
+/// vdso's begin they come back is this kernel's matter.
+///
+/// # Errors
+/// [`TraceeError::Died`] when the task was killed meanwhile; else a bug.
+pub fn place_narrow_vdso(slot: &mut Option<Stopped>, vdso: Addr) -> Result<()> {
+    /// `arch/x86/include/uapi/asm/prctl.h`.
+    const ARCH_MAP_VDSO_32: u64 = 0x2002;
+    const HOW: i32 = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    let mut remote = Remote::in_a_row(slot)?;
+    // A kernel without CONFIG_CHECKPOINT_RESTORE refuses. Nearly no program makes such calls itself.
+    if remote.call(libc::SYS_arch_prctl, [ARCH_MAP_VDSO_32, vdso.0, 0, 0, 0, 0])? >= 0 {
+        let mappings = maps::read(remote.tid())?;
+        for vvar in mappings.iter().filter(|mapping| mapping.is_vvar()) {
+            remote.must("unmap the vvar", libc::SYS_munmap, [vvar.start.0, vvar.len(), 0, 0, 0, 0])?;
+        }
+        if let Some(mapped) = vdso::find(&mappings) {
+            let len = mapped.len();
+            if mapped.start != vdso {
+                let args = [mapped.start.0, len, len, HOW.cast_unsigned().into(), vdso.0, 0];
+                remote.must("move the vdso", libc::SYS_mremap, args)?;
+            }
+            remote.must("unmap the vdso", libc::SYS_munmap, [vdso.0, len, 0, 0, 0, 0])?;
+        }
+    }
+    remote.finish().map(drop)
+}
+
 /// Makes `rdtsc` and, if `cpuid` is true, `cpuid` fault in a replayed task, as they did when it was recorded.
 ///
 /// # Errors

@@ -205,7 +205,7 @@ impl Crew {
                 }
                 let orig_rax = narrow.outer.orig_rax;
                 let rax = narrow.result(result);
-                outcome.regs = Registers { rax, orig_rax, ..narrow.outer };
+                outcome.regs = Registers { rax, orig_rax, ..returned(narrow.outer) };
                 Ok(())
             }
         }
@@ -219,6 +219,14 @@ impl Crew {
         let is_said = is_narrow && flags & CLONE_SETTLS != 0;
         Ok(is_said.then(|| segment(&self.memory, child, storage)).flatten())
     }
+}
+
+/// The registers at a call's entry, as the kernel returns with them. From a `syscall` in 32-bit text, whose entry
+/// puts the stack pointer into r8, it returns by `sysret`, which clears three that such text cannot see
+/// (`arch/x86/entry/entry_64_compat.S`). In replay that is so by itself.
+fn returned(entry: Registers) -> Registers {
+    let is_by_syscall = entry.is_narrow() && entry.r8 == entry.rsp;
+    if is_by_syscall { Registers { r8: 0, r9: 0, r10: 0, ..entry } } else { entry }
 }
 
 /// Notes that 32-bit programs are refused a call; once, however many make it.

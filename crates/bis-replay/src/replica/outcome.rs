@@ -2,13 +2,14 @@
 
 use bis_agent::hooks::entries;
 use bis_trace::{
-    event::{Event, EventKind, Outcome},
-    types::{Addr, EventSeq},
+    event::{Backing, Effect, Event, EventKind, Outcome},
+    types::{Addr, EventSeq, PAGE, prot},
 };
-use bis_tracee::{Resume, Status, Stopped, TraceeError, remote::Remote, task as waiting};
+use bis_tracee::{Resume, Status, Stopped, TraceeError, image, remote::Remote, task as waiting};
 
 use super::{Flow, Replica, Who};
 use crate::{
+    allowed::is_own,
     divergence::{Brief, call_name},
     error::Halt,
     host::Host,
@@ -120,6 +121,9 @@ impl Replica<'_> {
                 if self.cursor.position > 0 {
                     return Err(self.inconsistent(seq, "the domain begins twice".into()));
                 }
+                if let Some(vdso) = narrow_vdso(&start.outcome) {
+                    image::place_narrow_vdso(&mut task.stopped, vdso)?;
+                }
                 self.apply(task, seq, &start.outcome, host)?;
                 task.remember(seq, Brief::Start);
             }
@@ -173,6 +177,23 @@ pub(super) fn outcome_of(kind: &EventKind) -> Option<&Outcome> {
         EventKind::Start(start) => Some(&start.outcome),
         _ => None,
     }
+}
+
+/// Where the kernel has mapped the vdso of a 32-bit image: text without a file that begins as a library does.
+fn narrow_vdso(image: &Outcome) -> Option<Addr> {
+    /// More than any kernel's has.
+    const LEN_MAX: u64 = 16 * PAGE;
+    let is_library = |addr: Addr| {
+        image.writes.iter().any(|write| write.addr == addr && write.data.starts_with(b"\x7fELF"))
+    };
+    let vdso = |effect: &Effect| match effect {
+        Effect::Map { addr, prot, backing: Backing::Anonymous, .. } => {
+            let can_be = prot & prot::EXEC != 0 && addr.is_multiple_of(PAGE) && is_own(*addr, LEN_MAX);
+            (can_be && is_library(*addr)).then_some(*addr)
+        }
+        _ => None,
+    };
+    image.effects.iter().filter(|_| image.regs.is_narrow()).find_map(vdso)
 }
 
 /// Does the event look at memory, or change it?
