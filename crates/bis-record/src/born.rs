@@ -21,7 +21,7 @@ use crate::{
     error::{RecordError, Result},
     events::Recorder,
     seed::{Fresh, Seed},
-    task::{ForkChild, Handle, InCall, Onward, Task, parent_of},
+    task::{Deed, ForkChild, Handle, Onward, Task, parent_of},
 };
 
 impl Domain {
@@ -76,25 +76,26 @@ impl Domain {
         }
         for addr in args.told_maker() {
             let write = copy_out(&self.memory, addr, 4);
-            self.call(tid)?.writes.extend(write);
+            self.call(tid)?.wrote(write);
         }
-        match plan.child {
+        let fork = match plan.child {
             Child::Here { is_thread, has_own_fds, has_reported } => {
                 let kind = (is_thread, has_own_fds);
                 self.new_task_here(tid, stopped, args, kind, Some(first).filter(|_| has_reported))?;
                 self.tell_of_birth(tid, child, self.id, args)?;
+                None
             }
-            Child::Elsewhere { shares_fds } => self.new_task_elsewhere(tid, stopped, args, shares_fds)?,
-            Child::Dead { .. } => {}
-        }
-        self.call(tid)?.made = Some(name);
+            Child::Elsewhere { shares_fds } => Some(self.new_task_elsewhere(tid, stopped, args, shares_fds)?),
+            Child::Dead { .. } => None,
+        };
+        self.call(tid)?.deed = Deed::made_task(name, fork);
         Ok(())
     }
 
     /// A tracee's child may be traced, too, and holds before it has done anything.
     fn tell_of_birth(&mut self, tid: Tid, child: Tid, domain: DomainId, args: &CloneArgs) -> Result<()> {
         if self.session.traced.is_used() {
-            let nr = self.call(tid)?.nr;
+            let nr = self.call(tid)?.entry.nr();
             let pid = if args.birth().is_thread { self.task(tid)?.pid } else { child };
             self.tell_birth(tid, child, pid, domain, nr, args.flags);
             if self.tasks.contains_key(&child) {
@@ -111,7 +112,7 @@ impl Domain {
         stopped: Stopped,
         args: &CloneArgs,
         shares_fds: bool,
-    ) -> Result<()> {
+    ) -> Result<ForkChild> {
         let child = stopped.tid();
         if self.segment_of_child(tid, child)?.is_some() {
             let what = "makes a 32-bit process by a clone that gives it thread-local storage".into();
@@ -127,15 +128,13 @@ impl Domain {
             let write = MemWrite { addr, data };
             // In memory that both share, it is written before the call has returned, as others see it.
             let is_shared = self.space.shared().at(write.addr).is_some();
-            if is_shared { self.call(tid)?.writes.push(write) } else { writes.push(write) }
+            if is_shared { self.call(tid)?.found.add_write(write) } else { writes.push(write) }
         }
         let domain = self.session.new_domain_id();
         self.tell_of_birth(tid, child, domain, args)?;
         let (traits, clear_tid) = (self.task(tid)?.traits.of_child(args.flags), args.cleared_word());
-        let call = self.call(tid)?;
-        call.effects.push(Effect::Fork { domain, tid: child });
-        call.child = Some(ForkChild { stopped, domain, writes, clear_tid, traits });
-        Ok(())
+        self.call(tid)?.found.add_effect(Effect::Fork { domain, tid: child });
+        Ok(ForkChild { stopped, domain, writes, clear_tid, traits })
     }
 
     /// A task of this domain. `report`: its first stop, if that is of its own making.
@@ -157,12 +156,12 @@ impl Domain {
         }
         if let Some(addr) = args.told_child() {
             let write = copy_out(&self.memory, addr, 4);
-            self.call(tid)?.writes.extend(write);
+            self.call(tid)?.wrote(write);
         }
         let segment = self.segment_of_child(tid, child)?;
-        let effects = &mut self.call(tid)?.effects;
-        effects.push(Effect::NewTask { tid: child, regs, xstate: None });
-        effects.extend(segment);
+        let found = &mut self.call(tid)?.found;
+        found.add_effect(Effect::NewTask { tid: child, regs, xstate: None });
+        segment.into_iter().for_each(|segment| found.add_effect(segment));
         if own_fds {
             self.set_fds_differ(true);
         }
@@ -198,7 +197,11 @@ impl Domain {
             self.drain(runner)?;
         }
         self.write_entry(former)?;
-        let nr = self.task(former)?.call.as_ref().map_or(libc::SYS_execve.cast_unsigned(), InCall::own_nr);
+        let nr = self
+            .task(former)?
+            .call
+            .as_ref()
+            .map_or(libc::SYS_execve.cast_unsigned(), |call| call.entry.own_nr());
         let traits = self.task(former)?.traits.clone().after_exec();
         let stand_in = self.task(former)?.stand_in;
         self.session.affinities.execed(former, pid);
@@ -253,20 +256,15 @@ impl Recorder<'_> {
     /// known: the child's id.
     pub fn announce_child(&mut self, tid: Tid) -> Result<()> {
         let Some(call) = self.tasks.get_mut(&tid).and_then(|task| task.call.as_mut()) else { return Ok(()) };
-        let Some(made) = call.made.filter(|_| !call.silent) else { return Ok(()) };
-        let (nr, entry) = call.told();
-        let mut regs = Registers { rax: u64::from(made.0.cast_unsigned()), orig_rax: u64::MAX, ..entry };
-        let (effects, writes) = (mem::take(&mut call.effects), mem::take(&mut call.writes));
-        let (entered, sums, fork) = (call.entered, mem::take(&mut call.sums), call.child.take());
-        let ours = call.ours.take();
-        call.silent = true;
-        regs = self.sent_elsewhere(tid, &regs)?;
-        let outcome = Box::new(Outcome { regs, effects, writes, ours, ..Outcome::default() });
-        let kind = if entered {
-            EventKind::SyscallExit { nr, outcome }
-        } else {
-            EventKind::Syscall { nr, entry, outcome }
-        };
+        let Some(made) = call.deed.made().filter(|_| !call.telling.is_whole()) else { return Ok(()) };
+        let (_, entry) = call.entry.told();
+        let rax = u64::from(made.0.cast_unsigned());
+        let regs = self.sent_elsewhere(tid, &Registers { rax, orig_rax: u64::MAX, ..entry })?;
+        let mut outcome = Outcome { regs, ..Outcome::default() };
+        let call = self.call(tid)?;
+        call.found.take().add_to(&mut outcome);
+        let ((kind, sums), fork) = (call.event(outcome), call.deed.take_child());
+        call.telling.end();
         let seq = self.session.writer.next_seq();
         self.event_at(seq, tid, kind, sums)?;
         if let Some(fork) = fork {

@@ -17,12 +17,12 @@ use std::{
 
 use bis_agent::hooks::SAFEPOINT_END;
 use bis_syscalls::{
-    Call, HookWait, Hooked, How, Plan, Planned, Row, Sleep, When, errno::RESTARTS, is_never_restarted,
-    may_block, own, plan, row,
+    Call, HookWait, Hooked, How, Plan, Planned, Row, Sleep, errno::RESTARTS, is_never_restarted, may_block,
+    own, plan, row,
 };
 use bis_trace::{
     event::SignalPoint,
-    types::{Addr, Registers, Signal, Tid},
+    types::{Registers, Signal, Tid},
 };
 use bis_tracee::{Memory, Resume, siginfo::SigInfo};
 use rustix::time::{ClockId, clock_gettime};
@@ -36,7 +36,7 @@ use crate::{
     process::Process,
     slow::PageHashes,
     space::{self, Room},
-    task::{InCall, IntoCall, Onward},
+    task::{AsMade, InCall, IntoCall, Onward, Pieces},
 };
 
 /// What comes first at the entry of a call.
@@ -119,7 +119,10 @@ impl Domain {
             return Ok(Onward::Stays);
         }
         let sums = if self.may_be_begun(&own) { Vec::new() } else { self.sums(tid)? };
-        let state = if narrow.is_some() { not_made_yet(&entry, sums) } else { InCall::new(&entry, sums) };
+        let state = match narrow.is_some() {
+            true => not_made_yet(&entry, sums),
+            false => InCall::new(AsMade::of(&entry), sums),
+        };
         if vsyscall {
             return self.vsyscall(tid, state).map(|()| Onward::Stays);
         }
@@ -130,7 +133,7 @@ impl Domain {
         };
         let (call, state) = match narrow {
             None => (call, state),
-            Some(translated) => match self.enter_narrow(tid, &entry, translated, state.sums)? {
+            Some(translated) => match self.enter_narrow(tid, &entry, translated, state.into_sums())? {
                 Some(entered) => entered,
                 None => return Ok(Onward::Stays),
             },
@@ -186,16 +189,15 @@ impl Domain {
     /// The kernel makes a call again that was interrupted, perhaps as restart_syscall.
     fn call_again(&mut self, tid: Tid) -> Result<Onward> {
         let call = self.call(tid)?;
-        let echo = call.echo_again;
-        call.set_back = None;
-        let (handler, made) = (call.handler, Call { nr: call.nr, args: call.entry.args() });
+        call.wait.be_made_again();
+        let (lock, handler, made) = (call.lock.wanted(), call.handler(), call.entry.call());
         let blocks = may_block(&made) || self.waits_for_others(handler, &made);
         if let Some(handler) = handler
             && let Entry::Done(result) = (steps(handler).again)(self, tid)?
         {
             return self.answer_in_place(tid, result);
         }
-        if let Some(stream) = echo {
+        if let Some(stream) = lock {
             self.lock_echo(tid, stream)?;
         }
         self.way_into_call(tid, blocks && !self.is_alone())
@@ -241,26 +243,26 @@ impl Domain {
         tracing::trace!(domain = %self.id, %tid, name = row.name, "call");
         match row.how {
             // It has no meaning in the 64-bit table.
-            How::Refused(_) if state.own_narrow().is_some() => {}
+            How::Refused(_) if state.entry.own_narrow().is_some() => {}
             How::Refused(errno) => {
                 let has_rseq = self.task(tid)?.traits.wishes.has_rseq;
                 let is_had = has_rseq && call.nr == libc::SYS_rseq.cast_unsigned();
                 let result = if is_had { 0 } else { -i64::from(errno) };
                 return self.not_made(tid, state, result).map(|()| None);
             }
-            How::Recorder(handler) => state.handler = Some(handler),
+            How::Recorder(handler) => state.set_handler(handler),
             How::Plain | How::Slow => {}
         }
         let planned = match row.how {
             // What it writes is known already.
-            _ if state.own_narrow().is_some_and(|own| own.outputs.is_some()) => {
+            _ if state.entry.own_narrow().is_some_and(|own| own.outputs.is_some()) => {
                 Planned::Plan(Plan::default())
             }
             How::Slow => Planned::Slow("its table row says so"),
             _ => plan(&call, &Reader(&self.memory)),
         };
         match planned {
-            Planned::Plan(plan) => state.plan = plan,
+            Planned::Plan(plan) => state.pieces = Pieces::planned(plan),
             Planned::Refuse(errno, reason) => {
                 tracing::debug!(%tid, name = row.name, reason, "refused");
                 return self.not_made(tid, state, -i64::from(errno)).map(|()| None);
@@ -268,7 +270,7 @@ impl Domain {
             Planned::Slow(reason) => {
                 let text = format!("{} (task {tid}): {reason}; recorded by comparing all memory", row.name);
                 self.session.note(self.session.writer.next_seq(), text)?;
-                state.before = Some(PageHashes::take(tid, &self.memory)?);
+                state.pieces = Pieces::compared(PageHashes::take(tid, &self.memory)?);
             }
         }
         Ok(Some((call, row, state)))
@@ -282,7 +284,7 @@ impl Domain {
         if let Some(done @ Entry::Done(_)) = self.enter_shown(tid, call)? {
             return Ok(done);
         }
-        let Some(handler) = self.call(tid)?.handler else { return Ok(Entry::Make) };
+        let Some(handler) = self.call(tid)?.handler() else { return Ok(Entry::Make) };
         self.enter(tid, handler, call)
     }
 
@@ -299,9 +301,9 @@ impl Domain {
             self.keep_rest(tid)?;
         }
         self.shorten(tid, call)?;
-        let is_known = tried || self.call(tid)?.pauses || sleeps(&self.memory, row, call);
+        let is_known = tried || self.call(tid)?.pauses() || sleeps(&self.memory, row, call);
         let waits = blocks && is_known;
-        self.call(tid)?.waits = waits;
+        self.call(tid)?.wait.be_known(waits);
         if waits && self.tasks.len() == 1 {
             // Others need not wait until the kernel has put it to sleep.
             self.release_tokens()?;
@@ -317,19 +319,16 @@ impl Domain {
     /// What the call writes when it is interrupted is kept as it is now: each look at the task interrupts it,
     /// and it goes on. (Where others of its process run meanwhile, it writes to scratch.)
     fn keep_rest(&mut self, tid: Tid) -> Result<()> {
-        let call = self.call(tid)?;
-        let rest = call.plan.pieces.iter().find(|piece| piece.when == When::Interrupted);
-        let place = rest.filter(|_| call.rest.is_none()).map(|piece| (Addr(piece.home), piece.len));
-        let Some((addr, len)) = place else { return Ok(()) };
+        let Some((addr, len)) = self.call(tid)?.pieces.rest_to_keep() else { return Ok(()) };
         let rest = self.memory.read_upto(addr, usize::try_from(len).unwrap_or(0));
-        self.call(tid)?.rest = Some((addr, rest));
+        self.call(tid)?.pieces.keep_rest(addr, rest);
         Ok(())
     }
 
     /// How the task goes into the call that it is in.
     fn way_into_call(&mut self, tid: Tid, in_background: bool) -> Result<Onward> {
         let call = self.call(tid)?;
-        let (handler, is_entered) = (call.handler, call.entered);
+        let (handler, is_entered) = (call.handler(), call.telling.is_entered());
         let copies_memory = handler.is_some_and(|handler| steps(handler).copies_memory);
         let (has_others, is_alone) = (self.tasks.len() > 1, self.is_alone());
         Ok(IntoCall { in_background, copies_memory, is_entered, has_others, is_alone }.onward())
@@ -339,10 +338,10 @@ impl Domain {
     /// call was undone; the task makes it again.
     fn relocate(&mut self, tid: Tid) -> Result<bool> {
         let call = self.call(tid)?;
-        let (plan, entry, told) = (call.plan.clone(), call.entry, call.told().1);
-        if plan.pieces.is_empty() || call.before.is_some() || call.own_narrow().is_some() {
+        if call.pieces.plan().pieces.is_empty() || call.entry.own_narrow().is_some() {
             return Ok(true);
         }
+        let (plan, entry, told) = (call.pieces.plan().clone(), call.entry.regs(), call.entry.told().1);
         match self.space.scratch_mut().room(tid, &plan) {
             Room::None => Ok(true),
             Room::At(_) => {
@@ -351,13 +350,13 @@ impl Domain {
                     && let Some((places, regs)) = space::relocate(&plan, &block, tid, &self.memory, &entry)
                 {
                     self.stopped(tid)?.set_regs(&regs)?;
-                    self.call(tid)?.places = Some(places);
+                    self.call(tid)?.pieces.move_to_scratch(places);
                 }
                 Ok(true)
             }
             Room::Map(base, len) => {
-                if let Some(echo) = self.call(tid)?.echo {
-                    self.session.stdio.unlock(echo, self.id);
+                if let Some(stream) = self.call(tid)?.lock.let_go() {
+                    self.session.stdio.unlock(stream, self.id);
                 }
                 self.task(tid)?.call = None;
                 with_slot(self, tid, |domain, slot| domain.space.scratch_mut().map(slot, tid, base, len))?;
@@ -374,8 +373,8 @@ impl Domain {
             self.task(tid)?.standing.go_on();
             return Ok(());
         }
-        let is_never_restarted = is_never_restarted(self.call(tid)?.nr);
-        let handler = self.call(tid)?.handler;
+        let is_never_restarted = is_never_restarted(self.call(tid)?.entry.nr());
+        let handler = self.call(tid)?.handler();
         let regs = self.woken_in_call(tid, regs)?;
         if let Some(handler) = handler
             && (steps(handler).stays)(self, tid, &regs)?
@@ -389,9 +388,7 @@ impl Domain {
                 // What comes next tells: a signal, a stop of the whole process, or the same call again. A
                 // process that is stopped because it writes to its terminal must not keep others from writing
                 // there.
-                let call = self.call(tid)?;
-                if let Some(stream) = call.echo.take() {
-                    call.echo_again = Some(stream);
+                if let Some(stream) = self.call(tid)?.lock.give_back() {
                     self.session.stdio.unlock(stream, self.id);
                 }
                 let regs = Registers { rip: self.space.again_rip(regs.ip()).0, ..regs };
@@ -435,8 +432,8 @@ impl Crew {
     /// May the call that the task is in wait for others?
     fn blocks(&mut self, tid: Tid, call: &Call) -> Result<bool> {
         let state = self.call(tid)?;
-        let handler = state.handler;
-        let waits = may_block(call) && !reads_much_of_a_file(tid, call, &state.plan);
+        let handler = state.handler();
+        let waits = may_block(call) && !reads_much_of_a_file(tid, call, state.pieces.plan());
         Ok(waits || self.waits_for_others(handler, call))
     }
 }

@@ -11,7 +11,6 @@
 //! too, as soon as others may come before their return ([`Recorder::write_entries`]).
 
 use std::{
-    mem,
     ops::{Deref, DerefMut, Range},
     thread,
     time::Instant,
@@ -300,7 +299,7 @@ impl Recorder<'_> {
         // Another task's call that is under way may have changed what is mapped; the stream says it at its
         // end.
         let changes = |task: &Task| {
-            task.call.as_ref().is_some_and(|call| call.handler.is_some_and(Handler::changes_mappings))
+            task.call.as_ref().is_some_and(|call| call.handler().is_some_and(Handler::changes_mappings))
         };
         if self.tasks.values().any(|task| task.tid != tid && changes(task)) {
             return Ok(Vec::new());
@@ -359,7 +358,7 @@ impl Recorder<'_> {
     /// Makes calls that are in progress visible in the stream: from here on, other events come before their
     /// returns.
     pub fn write_entries(&mut self) -> Result<()> {
-        if self.tasks.values().all(|task| task.call.as_ref().is_none_or(|call| call.entered)) {
+        if self.tasks.values().all(|task| task.call.as_ref().is_none_or(|call| !call.telling.is_untold())) {
             return Ok(());
         }
         let tids: Vec<Tid> = self.tasks.keys().copied().collect();
@@ -372,13 +371,12 @@ impl Recorder<'_> {
     /// As `write_entries`, for one task.
     pub fn write_entry(&mut self, tid: Tid) -> Result<()> {
         let Some(call) = self.tasks.get_mut(&tid).and_then(|task| task.call.as_mut()) else { return Ok(()) };
-        if call.entered || call.silent {
+        if !call.telling.is_untold() {
             return Ok(());
         }
-        call.entered = true;
-        let ((nr, entry), sums) = (call.told(), mem::take(&mut call.sums));
+        let ((nr, entry), (kind, sums)) = (call.entry.told(), call.enter());
         let sums = self.write_early_words(tid, nr, entry, sums)?;
-        self.event_with(tid, EventKind::SyscallEnter { nr, entry }, sums)
+        self.event_with(tid, kind, sums)
     }
 
     /// Writes that a task which stands at the entry of a call, with the registers `entry`, is in front of the
@@ -410,8 +408,8 @@ impl Recorder<'_> {
     ) -> Result<Vec<RangeSum>> {
         let Some(task) = self.tasks.get(&tid) else { return Ok(sums) };
         let call = task.call.as_ref();
-        let is_futex = call.is_some_and(|call| call.nr == NR_FUTEX);
-        let pieces = call.map_or(&[][..], |call| &call.plan.pieces).iter();
+        let is_futex = call.is_some_and(|call| call.entry.nr() == NR_FUTEX);
+        let pieces = call.map_or(&[][..], |call| &call.pieces.plan().pieces).iter();
         let words = pieces.filter(|piece| piece.fixed && piece.dir != Dir::In && is_futex);
         let words: Vec<(Addr, u64)> = words.map(|piece| (Addr(piece.home), piece.len)).collect();
         if words.is_empty() || !matches!(task.handle, Handle::Running(_)) {

@@ -136,7 +136,8 @@ impl Domain {
     fn wait_a_moment(&mut self) -> Result<bool> {
         let front = self.turns.front().and_then(|tid| self.tasks.get(&tid));
         let is_fresh = |task: &&Task| {
-            !task.standing.is_ready() && task.call.as_ref().is_some_and(|call| !call.entered && !call.waits)
+            !task.standing.is_ready()
+                && task.call.as_ref().is_some_and(|call| call.telling.is_untold() && !call.wait.is_known())
         };
         let fresh = front.filter(is_fresh).map(|task| task.tid);
         for moment in 0.. {
@@ -260,7 +261,7 @@ impl Recorder<'_> {
     /// Before `next` does anything: whatever call another task is in has been entered.
     fn settle(&mut self, next: Option<Tid>) -> Result<()> {
         let pending = |task: &&Task| {
-            Some(task.tid) != next && task.call.as_ref().is_some_and(|call| !call.entered && !call.silent)
+            Some(task.tid) != next && task.call.as_ref().is_some_and(|call| call.telling.is_untold())
         };
         if self.tasks.len() > 1 {
             let tids: Vec<Tid> = self.tasks.values().filter(pending).map(|task| task.tid).collect();

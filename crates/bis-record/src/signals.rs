@@ -130,7 +130,7 @@ impl Domain {
             Answer::End => return self.fatal(tid, &info, SignalPoint::Anywhere),
             Answer::EndCall => {
                 // The call's event is what the task shows now, or has shown.
-                if let Some(regs) = self.call(tid)?.set_back.take() {
+                if let Some(regs) = self.call(tid)?.wait.take_end() {
                     self.stopped(tid)?.set_regs(&regs)?;
                 }
                 self.finish_call(tid)?;

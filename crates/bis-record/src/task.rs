@@ -5,6 +5,7 @@ mod core;
 mod counter;
 mod for_tracer;
 mod gone;
+mod in_call;
 mod last_writes;
 mod onward;
 mod passed_over;
@@ -19,6 +20,7 @@ mod waiting;
 pub use counter::Counter;
 
 pub use for_tracer::{Elsewhere, ForTracer};
+pub use in_call::{AsMade, Deed, ForkChild, InCall, Narrow, Pieces, Way};
 pub use onward::{IntoCall, Onward};
 pub use passed_over::PassedOver;
 pub use since_event::SinceEvent;
@@ -30,26 +32,17 @@ pub use undone::Undone;
 
 use std::collections::BTreeMap;
 
-use bis_syscalls::{
-    Handler, Plan,
-    errno::is_kernels_own,
-    narrow::{Own, Thunk},
-    sandbox::Table,
-};
 use bis_trace::{
-    event::{Effect, MemWrite, RangeSum},
-    ours::Ours,
-    types::{Addr, DomainId, EventSeq, NARROW_TABLE, Registers, Signal, StandardStream, Tid},
+    event::MemWrite,
+    types::{Addr, Registers, Signal, Tid},
 };
-use bis_tracee::{Running, Status, Stopped, address_limit::Limit, debug::DebugRegisters, proc};
+use bis_tracee::{Running, Status, Stopped, debug::DebugRegisters, proc};
 
 use crate::{
     calls::{Held, left_out::StandIn},
     chaos::Hold,
     places::{rounds::Rounds, spin::Spin},
     signals::{kept::Stash, segv::SegvAction},
-    slow::PageHashes,
-    space::Place,
 };
 
 /// Whether the task is ours to touch.
@@ -60,204 +53,6 @@ pub enum Handle {
     Running(Running),
     /// Only inside of an operation, or after the task's end.
     Taken,
-}
-
-/// The child of a fork, from the fork's event to its handover.
-#[derive(Debug)]
-pub struct ForkChild {
-    pub stopped: Stopped,
-    pub domain: DomainId,
-    pub writes: Vec<MemWrite>,
-    pub clear_tid: Addr,
-    pub traits: Traits,
-}
-
-/// A system call between its entry and its event.
-#[derive(Debug)]
-pub struct InCall {
-    pub nr: u64,
-    /// The registers as the program made the call; as they would be in the 64-bit table, if it is of the
-    /// other.
-    pub entry: Registers,
-    /// It is of the 32-bit table.
-    pub narrow: Option<Narrow>,
-    pub plan: Plan,
-    /// Where the pieces of the plan lie during the call; none: at home.
-    pub places: Option<Vec<Place>>,
-    /// The kernel was asked for fewer bytes than the program asks for.
-    pub shortened: bool,
-    /// The bytes that it had moved when it was set back to be made again for the rest.
-    pub moved: u64,
-    /// What is left then of a call that names its bytes in pieces. The first of them is asked for.
-    pub pieces: Vec<(Addr, u64)>,
-    pub handler: Option<Handler>,
-    /// It is known to wait: a hook has tried it, its futex still has the value, or it waits for others to
-    /// write.
-    pub waits: bool,
-    /// Its `SyscallEnter` is written.
-    pub entered: bool,
-    /// Its event is written already (vfork); its return says nothing new.
-    pub silent: bool,
-    /// The number of its event, where it had to be known before (fork).
-    pub seq: Option<EventSeq>,
-    pub sums: Vec<RangeSum>,
-    /// Effects found on the way.
-    pub effects: Vec<Effect>,
-    pub writes: Vec<MemWrite>,
-    /// What of these is ours.
-    pub ours: Option<Box<Ours>>,
-    /// Where it writes when it is interrupted, and what was there at its entry.
-    pub rest: Option<(Addr, Vec<u8>)>,
-    /// All memory before the call, for the slow path.
-    pub before: Option<PageHashes>,
-    /// It writes to standard output or error, whose lock we hold.
-    pub echo: Option<StandardStream>,
-    /// The stream of a call that was interrupted before it wrote anything and may be made again, or that
-    /// waits for another task to have written there: meanwhile we do not hold the lock for it.
-    pub echo_again: Option<StandardStream>,
-    /// The task has been set back, and is about to make the call again, because of us alone: it came back
-    /// with EINTR, with a part of its bytes, or without a child to wait for where there are tracees. With
-    /// these registers it shows the call to have ended, should a signal come first.
-    pub set_back: Option<Registers>,
-    /// It waits in a `pause`, for what the kernel does not know of: tracees, or its turn to write to standard
-    /// output or error (`echo_again`).
-    pub pauses: bool,
-    pub child: Option<ForkChild>,
-    /// The task that it has made, as its maker calls it: the result of the call.
-    pub made: Option<Tid>,
-    /// The limit of its address space that a process is to have in the program's eyes.
-    pub limit: Option<(Tid, Limit)>,
-    /// The cores that another task is to have in the program's eyes, as a bit mask, if the kernel would let
-    /// this one ask for some.
-    pub cores: Option<(Tid, Vec<u8>)>,
-}
-
-/// A call of the 32-bit table (`calls/narrow.rs`).
-#[derive(Debug)]
-pub struct Narrow {
-    /// The registers as the program made the call.
-    pub outer: Registers,
-    pub way: Way,
-}
-
-impl Narrow {
-    /// A result in the register in which the program finds it. The kernel looks at those that ask for the
-    /// call to be made again (`bis_syscalls::errno`) as they are.
-    pub fn result(&self, result: i64) -> u64 {
-        let is_again = is_kernels_own(result);
-        let mask = if self.outer.is_narrow() && !is_again { u64::from(u32::MAX) } else { u64::MAX };
-        result.cast_unsigned() & mask
-    }
-}
-
-/// What the kernel makes of a call of the 32-bit table.
-#[derive(Debug)]
-pub enum Way {
-    /// The program's own call.
-    Own(Own),
-    /// None.
-    NotMade,
-    /// One of the 64-bit table.
-    Thunk(Box<Thunk>),
-}
-
-impl InCall {
-    /// The call of a narrow one, which the registers `entry` say as if it were of the 64-bit table.
-    pub fn narrow(entry: Registers, narrow: Narrow, sums: Vec<RangeSum>) -> InCall {
-        InCall { narrow: Some(narrow), ..InCall::new(&entry, sums) }
-    }
-
-    /// Does it execute a program?
-    pub fn is_exec(&self) -> bool {
-        matches!(self.handler, Some(Handler::Execve | Handler::Execveat))
-    }
-
-    /// The call's number and registers as the program made it: what replay finds.
-    pub fn told(&self) -> (u64, Registers) {
-        match &self.narrow {
-            Some(Narrow { outer, .. }) => (NARROW_TABLE | outer.orig_rax & u64::from(u32::MAX), *outer),
-            None => (self.nr, self.entry),
-        }
-    }
-
-    /// The number of the call in the table that the program has it from.
-    pub fn own_nr(&self) -> u64 {
-        self.narrow.as_ref().map_or(self.nr, |narrow| narrow.outer.orig_rax & u64::from(u32::MAX))
-    }
-
-    /// The task's registers while it is in the call, as a tracer among the program's processes is to see
-    /// them: where another call is made in place of the program's, they are that one's.
-    pub fn as_own(&self, regs: &Registers) -> Registers {
-        let Some(Narrow { outer, way: Way::Thunk(_) }) = &self.narrow else { return *regs };
-        let is_set_back = regs.orig_rax == u64::MAX;
-        let back = if is_set_back { outer.before_call() } else { *outer };
-        // The result, or that the call is to be made again by its restart block.
-        let is_number = regs.rax == self.nr;
-        Registers { rax: if is_number { back.rax } else { regs.rax }, ..back }
-    }
-
-    /// The table that the program has its number from.
-    pub fn table(&self) -> Table {
-        if self.narrow.is_some() { Table::Narrow } else { Table::Wide }
-    }
-
-    /// The registers of the task in front of the call.
-    pub fn before(&self) -> Registers {
-        self.told().1.before_call()
-    }
-
-    /// The program's own call of the 32-bit table, if the kernel makes that: its arguments are in other
-    /// registers than `entry` says.
-    pub fn own_narrow(&self) -> Option<&Own> {
-        match &self.narrow {
-            Some(Narrow { way: Way::Own(own), .. }) => Some(own),
-            _ => None,
-        }
-    }
-
-    /// Where a piece of the plan lies during the call.
-    pub fn place(&self, piece: usize) -> Addr {
-        self.places.as_deref().map_or(self.home(piece), |places| places[piece].addr)
-    }
-
-    /// Where the program has it.
-    pub fn home(&self, piece: usize) -> Addr {
-        Addr(self.plan.pieces[piece].home)
-    }
-
-    /// A call at its entry, of which nothing is known yet but the registers, and the sums of memory before
-    /// it.
-    pub fn new(entry: &Registers, sums: Vec<RangeSum>) -> InCall {
-        InCall {
-            nr: entry.orig_rax,
-            entry: *entry,
-            narrow: None,
-            plan: Plan::default(),
-            places: None,
-            shortened: false,
-            moved: 0,
-            pieces: Vec::new(),
-            handler: None,
-            waits: false,
-            entered: false,
-            silent: false,
-            seq: None,
-            sums,
-            effects: Vec::new(),
-            writes: Vec::new(),
-            ours: None,
-            before: None,
-            echo: None,
-            echo_again: None,
-            set_back: None,
-            pauses: false,
-            child: None,
-            made: None,
-            limit: None,
-            cores: None,
-            rest: None,
-        }
-    }
 }
 
 /// What the program has asked for where bis has set something else: it is told that it has it. Inherited by

@@ -95,7 +95,7 @@ impl Cloning {
     /// The whole blocks of what a call has read (if they are worth it), in the file, and where they begin in
     /// the result.
     fn blocks_of(&self, mut file: &File, call: &InCall, len: u64) -> Option<(u64, Range<u64>)> {
-        let start = match FileTransfer::of(call.nr, call.entry.args())?.at {
+        let start = match FileTransfer::of(call.entry.nr(), call.entry.args())?.at {
             Some(at) => at,
             None => file.stream_position().ok()?.checked_sub(len)?,
         };
@@ -116,8 +116,8 @@ pub enum Attempt {
 
 /// Does the call read, and enough for a clone to be worth it?
 pub fn is_worth_cloning(call: &InCall) -> bool {
-    let asked = call.plan.pieces.iter().filter(|piece| !piece.fixed && piece.dir == Dir::Out);
-    FileTransfer::of(call.nr, call.entry.args()).is_some_and(|it| it.reads)
+    let asked = call.pieces.plan().pieces.iter().filter(|piece| !piece.fixed && piece.dir == Dir::Out);
+    FileTransfer::of(call.entry.nr(), call.entry.args()).is_some_and(|it| it.reads)
         && asked.map(|piece| piece.len).fold(0, u64::saturating_add) >= CLONE_BYTES_MIN
 }
 
@@ -164,7 +164,7 @@ fn source(pid: Tid, fd: Fd) -> Option<(File, u64)> {
 /// Do parts of the program's memory get bytes twice? Then it matters in which order.
 fn overlap(call: &InCall, outputs: &[Output]) -> bool {
     let place = |output: &Output| {
-        let start = call.home(output.piece).saturating_add(output.offset);
+        let start = call.pieces.home(output.piece).saturating_add(output.offset);
         (start, start.saturating_add(output.len))
     };
     let mut places: Vec<(Addr, Addr)> = outputs.iter().map(place).collect();

@@ -75,10 +75,11 @@ pub enum Touches {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::task::AsMade;
 
     #[test]
     fn errors_are_told_from_addresses() {
-        let mut call = InCall::new(&Default::default(), Vec::new());
+        let mut call = InCall::new(AsMade::of(&Default::default()), Vec::new());
         let mut outcome = Outcome::default();
         let mut is_error =
             |result| Exit { tid: Tid(1), call: &mut call, result, outcome: &mut outcome }.is_error();

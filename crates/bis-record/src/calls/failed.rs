@@ -96,7 +96,7 @@ impl Process {
 
     pub(super) fn fail_madvise(&mut self, it: &mut Exit<'_>) -> Result<()> {
         // It may have been made with another advice (`enter_madvise`).
-        it.outcome.regs.rdx = it.call.entry.rdx;
+        it.outcome.regs.rdx = it.call.entry.regs().rdx;
         self.fail_advice(it.tid, it.args(), it.outcome)
     }
 

@@ -1,8 +1,8 @@
 //! The end of a call: its event, and what is done after it.
 
-use bis_syscalls::{Call, errno::RESTARTS, row};
+use bis_syscalls::{errno::RESTARTS, row};
 use bis_trace::{
-    event::{EventKind, Outcome, SignalPoint},
+    event::{Outcome, SignalPoint},
     types::{EventSeq, Registers, Tid},
 };
 
@@ -27,16 +27,15 @@ impl Domain {
     pub fn finish_call(&mut self, tid: Tid) -> Result<()> {
         let Some(mut call) = self.task(tid)?.call.take() else { return Ok(()) };
         // A maker that is killed now leaves a child all the same ([`Recorder::announce_child`]).
-        let changes = |call: &InCall| (call.effects.clone(), call.writes.clone(), call.ours.clone());
-        let made = call.made.filter(|_| !call.silent).map(|_| changes(&call));
+        let found = call.has_untold_child().then(|| call.found.clone());
         let result = self.finish(tid, &mut call);
         if let Err(error) = &result
             && error.is_death_of(tid)
-            && !call.silent
+            && !call.telling.is_whole()
             && let Some(task) = self.tasks.get_mut(&tid)
         {
-            if let Some(changes) = made {
-                (call.effects, call.writes, call.ours) = changes;
+            if let Some(found) = found {
+                call.found = found;
             }
             // That it has come to this call is still to be told.
             task.call = Some(call);
@@ -47,7 +46,7 @@ impl Domain {
     fn finish(&mut self, tid: Tid, call: &mut InCall) -> Result<()> {
         self.task(tid)?.standing.go_on();
         let raw = self.stopped(tid)?.regs()?;
-        if call.silent {
+        if call.telling.is_whole() {
             self.check_silent(tid, call, &raw)?;
             // Its child may have had memory of ours mapped, and only the child's limit has grown.
             self.renew_limit(tid)?;
@@ -63,7 +62,7 @@ impl Domain {
             return self.expect_signal(tid, &regs);
         }
         let result = self.own_result(call, raw.result());
-        if let Some((addr, rest)) = call.rest.take()
+        if let Some((addr, rest)) = call.pieces.take_rest()
             && result != -i64::from(libc::EINTR)
             && !RESTARTS.contains(&result)
             && self.memory.read_upto(addr, rest.len()) != rest
@@ -72,15 +71,15 @@ impl Domain {
             self.memory.write(addr, &rest)?;
         }
         let mut outcome = self.recorder().outcome(tid, call, &raw)?;
-        if let Some(handler) = call.handler {
+        if let Some(handler) = call.handler() {
             self.leave(handler, &mut Exit { tid, call, result, outcome: &mut outcome })?;
         }
-        if let Some(learn) = learned(call.nr) {
+        if let Some(learn) = learned(call.entry.nr()) {
             learn(self, &mut Exit { tid, call, result, outcome: &mut outcome })?;
         }
-        self.classify(tid, call.nr, call.entry.args(), result);
+        self.classify(tid, call.entry.nr(), call.entry.args(), result);
         if !RESTARTS.contains(&result) {
-            self.learn_site(tid, call.nr, call.entry.ip(), &mut outcome)?;
+            self.learn_site(tid, call.entry.nr(), call.entry.ip(), &mut outcome)?;
         }
         self.leave_narrow(tid, call, result, &mut outcome)?;
         // A return from a handler goes to where that says.
@@ -94,21 +93,16 @@ impl Domain {
             self.stopped(tid)?.set_regs(&outcome.regs)?;
         }
         let regs = outcome.regs;
-        let seq = call.seq.unwrap_or_else(|| self.session.writer.next_seq());
+        let seq = self.session.writer.next_seq();
         self.echoed(call, result, seq, &mut outcome)?;
-        let ((nr, entry), outcome) = (call.told(), Box::new(outcome));
-        let kind = if call.entered {
-            EventKind::SyscallExit { nr, outcome }
-        } else {
-            EventKind::Syscall { nr, entry, outcome }
-        };
-        self.event_at(seq, tid, kind, std::mem::take(&mut call.sums))?;
+        let (kind, sums) = call.event(outcome);
+        self.event_at(seq, tid, kind, sums)?;
         match (self.session.traced.is_used(), RESTARTS.contains(&result)) {
             (true, false) => self.call_is_over(tid, call),
             (true, true) => self.call_is_cut(tid),
             (false, _) => {}
         }
-        call.silent = true;
+        call.telling.end();
         self.go_from_call(tid, call, seq, &regs)
     }
 
@@ -116,13 +110,13 @@ impl Domain {
     fn go_from_call(&mut self, tid: Tid, call: &mut InCall, seq: EventSeq, regs: &Registers) -> Result<()> {
         self.finish_unmapped()?;
         self.return_borrowed()?;
-        if let Some(child) = call.child.take() {
+        if let Some(child) = call.deed.take_child() {
             self.send_off(tid, child, seq)?;
         }
         if self.task(tid)?.end_call(call) && self.deliver_stashed(tid, regs, SignalPoint::AfterEvent)? {
             return Ok(());
         }
-        self.expect_signal_of(tid, &Call { nr: call.nr, args: call.entry.args() }, regs)
+        self.expect_signal_of(tid, &call.entry.call(), regs)
     }
 }
 
@@ -135,7 +129,7 @@ impl Task {
     /// sets a timer may have put it out, and natively what has fired before comes before that returns: it,
     /// and one that the kernel has meanwhile, wait no longer.
     fn end_call(&mut self, call: &InCall) -> bool {
-        let sets_timer = row(call.nr).is_some_and(|row| row.sets_timer);
+        let sets_timer = row(call.entry.nr()).is_some_and(|row| row.sets_timer);
         let returns = returns_from_handler(call);
         self.timers.end_call(returns, sets_timer) || returns && self.stash.has_sent()
     }
@@ -147,17 +141,16 @@ impl Recorder<'_> {
         let mut brought = self.results(tid, call, raw.result())?;
         let (clones, writes) = brought.take();
         let mut outcome = Outcome { clones, writes, regs: *raw, ..Outcome::default() };
-        (outcome.effects, outcome.ours) = (std::mem::take(&mut call.effects), call.ours.take());
-        outcome.writes.append(&mut call.writes);
-        if let Some(before) = &call.before {
+        call.found.take().add_to(&mut outcome);
+        if let Some(before) = call.pieces.before() {
             outcome.writes.append(&mut before.changes(tid, &self.memory)?);
         }
-        if call.places.is_some() || call.shortened {
+        if call.has_other_args() {
             let [rdi, rsi, rdx, r10, r8, r9] = call.entry.args();
             outcome.regs = Registers { rdi, rsi, rdx, r10, r8, r9, ..*raw };
         }
         // Without scratch memory, the kernel would have found that there is no place for a result.
-        if brought.lost && !ignores_lost_time(call.nr) {
+        if brought.lost && !ignores_lost_time(call.entry.nr()) {
             outcome.regs.rax = EFAULT.cast_unsigned();
         }
         Ok(outcome)

@@ -1,7 +1,6 @@
 //! clone, fork and vfork: how the child of a fork is handed over to a supervisor of its own. (What is asked
 //! for is in `args.rs`, how new tasks come into the domain in `born.rs`.)
 
-use bis_syscalls::Call;
 use bis_trace::{
     event::{MemWrite, Meta},
     types::{Addr, DomainId, EventSeq, Registers, Tid},
@@ -72,14 +71,14 @@ impl Process {
 impl Crew {
     /// What a task asks for that is in a call which makes another.
     pub fn clone_args(&self, call: &InCall) -> CloneArgs {
-        CloneArgs::of(&Call { nr: call.nr, args: call.entry.args() }, &self.memory)
+        CloneArgs::of(&call.entry.call(), &self.memory)
     }
 
     /// A vfork has returned whose event is long written.
     pub fn check_silent(&mut self, tid: Tid, call: &InCall, raw: &Registers) -> Result<()> {
-        let result = call.made.map(|made| i64::from(made.0));
+        let result = call.deed.made().map(|made| i64::from(made.0));
         let predicted =
-            self.tasks.contains_key(&tid) && result == Some(raw.result()) && raw.rsp == call.entry.rsp;
+            self.tasks.contains_key(&tid) && result == Some(raw.result()) && raw.sp() == call.entry.sp();
         if !predicted {
             let what = format!("returned {} from a vfork that had a child", raw.result());
             return Err(RecordError::Unsupported { tid, what });

@@ -19,7 +19,7 @@ use crate::{
     crew::Crew,
     error::Result,
     process::Process,
-    task::process_of,
+    task::{Deed, process_of},
 };
 
 /// The child would be invisible to its tracer.
@@ -42,7 +42,7 @@ fn failed(errno: i32) -> Entry {
 impl Process {
     pub(super) fn enter_clone(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         if call.args[0] & CLONE_UNTRACED != 0 {
-            let is_narrow = self.call(tid)?.own_narrow().is_some();
+            let is_narrow = self.call(tid)?.entry.own_narrow().is_some();
             let mut regs = self.stopped(tid)?.regs()?;
             // Where a call of either table has its first argument.
             let flags = if is_narrow { &mut regs.rbx } else { &mut regs.rdi };
@@ -78,11 +78,7 @@ impl Process {
                 if no_tsc {
                     let mut restored = Outcome::default();
                     self.forbid_clock(&mut restored)?;
-                    let call = self.call(tid)?;
-                    call.writes.append(&mut restored.writes);
-                    if let Some(ours) = restored.ours {
-                        call.ours.get_or_insert_default().append(*ours);
-                    }
+                    self.call(tid)?.found.add(restored);
                 }
                 Ok(Entry::Done(0))
             }
@@ -93,7 +89,7 @@ impl Process {
                 if self.memory.write(Addr(call.args[1]), &data).is_err() {
                     return Ok(failed(libc::EFAULT));
                 }
-                self.call(tid)?.writes.push(MemWrite { addr: Addr(call.args[1]), data });
+                self.call(tid)?.found.add_write(MemWrite { addr: Addr(call.args[1]), data });
                 Ok(Entry::Done(0))
             }
             // It would close /proc/PID/mem to us.
@@ -128,7 +124,7 @@ impl Process {
                 if call.args[1] == 0 {
                     let mut restored = Outcome::default();
                     self.unpatch_cpuid(&mut restored)?;
-                    self.call(tid)?.writes.append(&mut restored.writes);
+                    self.call(tid)?.found.add(restored);
                 }
                 Entry::Done(0)
             }
@@ -175,7 +171,8 @@ impl Crew {
     /// The result is the personality before, with the bit as the program has set it.
     pub(super) fn leave_personality(&mut self, it: &mut Exit<'_>) -> Result<()> {
         let (call, outcome) = (&*it.call, &mut *it.outcome);
-        outcome.regs.rdi = call.entry.rdi;
+        let asked = call.entry.regs().rdi;
+        outcome.regs.rdi = asked;
         if it.result < 0 {
             return Ok(());
         }
@@ -183,9 +180,9 @@ impl Crew {
         if !wishes.no_randomize.unwrap_or_else(is_started_fixed) {
             outcome.regs.rax = it.result.cast_unsigned() & !u64::from(NO_RANDOMIZE);
         }
-        if call.entry.rdi & u64::from(QUERY) != u64::from(QUERY) {
-            wishes.no_randomize = Some(call.entry.rdi & u64::from(NO_RANDOMIZE) != 0);
-            wishes.reads_execute = call.entry.rdi & u64::from(READ_IMPLIES_EXEC) != 0;
+        if asked & u64::from(QUERY) != u64::from(QUERY) {
+            wishes.no_randomize = Some(asked & u64::from(NO_RANDOMIZE) != 0);
+            wishes.reads_execute = asked & u64::from(READ_IMPLIES_EXEC) != 0;
         }
         Ok(())
     }
@@ -208,7 +205,7 @@ impl Crew {
             // Whether the task may ask for another one's cores, the kernel says where it is asked for none.
             let regs = self.stopped(tid)?.regs()?;
             self.stopped(tid)?.set_regs(&Registers { rsi: 0, rdx: 0, ..regs })?;
-            self.call(tid)?.cores = Some((target, mask));
+            self.call(tid)?.deed = Deed::Cores(target, mask);
             return Ok(Entry::Make);
         }
         if mask.iter().all(|byte| *byte == 0) {
@@ -221,11 +218,11 @@ impl Crew {
     /// sched_setaffinity has returned. Asked for no cores, the kernel refuses: with EINVAL, if there is such
     /// a task and its cores may be set.
     pub(super) fn leave_setaffinity(&mut self, it: &mut Exit<'_>) {
-        let Some((target, mask)) = it.call.cores.take() else { return };
-        let Registers { rsi, rdx, .. } = it.call.entry;
+        let Some((target, mask)) = it.call.deed.cores() else { return };
+        let Registers { rsi, rdx, .. } = it.call.entry.regs();
         it.outcome.regs = Registers { rsi, rdx, ..it.outcome.regs };
         if it.result == -i64::from(libc::EINVAL) && mask.iter().any(|byte| *byte != 0) {
-            self.session.affinities.set(target, mask);
+            self.session.affinities.set(target, mask.to_vec());
             let domain = process_of(target).and_then(|pid| self.session.mail.target(pid, || false));
             domain.into_iter().for_each(|domain| self.session.watch.trace(domain, libc::SYS_getcpu));
             it.outcome.regs.rax = 0;

@@ -21,7 +21,7 @@ use crate::{
     error::Result,
     process::Process,
     space::without,
-    task::process_of,
+    task::{Deed, process_of},
 };
 
 /// Whom such a call concerns (0: the caller's process), and where it has the new limit and the old one.
@@ -90,7 +90,7 @@ impl Process {
         let [_, rsi, rdx, ..] = args;
         let regs = Registers { rsi, rdx, ..regs };
         self.stopped(tid)?.set_regs(&regs)?;
-        self.call(tid)?.limit = Some((pid, new));
+        self.call(tid)?.deed = Deed::Limit(pid, new);
         Ok(Entry::Make)
     }
 
@@ -128,13 +128,13 @@ impl Crew {
 
     /// It has succeeded.
     pub(super) fn leave_limit(&mut self, it: &mut Exit<'_>) -> Result<()> {
-        if let Some(asked) = Asked::of(it.call.nr, it.args()).filter(|asked| !asked.old.is_null())
+        if let Some(asked) = Asked::of(it.call.entry.nr(), it.args()).filter(|asked| !asked.old.is_null())
             && let Some(pid) = self.limited(it.tid, asked.number)
             && let Some(own) = self.session.limits.own(pid)
         {
             self.put(asked.old, own.to_bytes(), it.outcome)?;
         }
-        if let Some((pid, limit)) = it.call.limit {
+        if let Some((pid, limit)) = it.call.deed.limit() {
             self.session.limits.set(pid, limit);
         }
         self.fail_limit(it)
@@ -142,8 +142,8 @@ impl Crew {
 
     /// It has returned, whatever it has done: the task has its own arguments again.
     pub(super) fn fail_limit(&mut self, it: &mut Exit<'_>) -> Result<()> {
-        if it.call.limit.is_some() {
-            let Registers { rsi, rdx, .. } = it.call.entry;
+        if it.call.deed.limit().is_some() {
+            let Registers { rsi, rdx, .. } = it.call.entry.regs();
             it.outcome.regs = Registers { rsi, rdx, ..it.outcome.regs };
         }
         Ok(())

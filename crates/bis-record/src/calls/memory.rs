@@ -569,7 +569,7 @@ impl Process {
 
     pub(super) fn leave_madvise(&mut self, it: &mut Exit<'_>) -> Result<()> {
         // It may have been made with another one (`enter_madvise`).
-        it.outcome.regs.rdx = it.call.entry.rdx;
+        it.outcome.regs.rdx = it.call.entry.regs().rdx;
         self.advised(it.args(), it.outcome)?;
         self.tell_removed(it.tid, it.args());
         Ok(())
@@ -607,9 +607,10 @@ impl Process {
     /// only shares the memory has a limit of its own. It may be set by anybody, also from outside of the
     /// recording: it is looked at where the call sets limits, and where others have had the time to.
     pub(super) fn follow_stack_limit(&mut self, call: &InCall, outcome: &mut Outcome) {
-        let sets_limits = row(call.nr).is_some_and(|row| row.limit.is_some_and(|limit| limit.new.is_some()));
+        let sets_limits =
+            row(call.entry.nr()).is_some_and(|row| row.limit.is_some_and(|limit| limit.new.is_some()));
         let known = self.space.stack_limit();
-        let may_wait = || may_block(&Call { nr: call.nr, args: call.entry.args() });
+        let may_wait = || may_block(&call.entry.call());
         if !(sets_limits || known.is_none() || may_wait()) {
             return;
         }

@@ -31,7 +31,7 @@ use crate::{
     process::Process,
     session::Session,
     space::Room,
-    task::{InCall, Narrow, Way},
+    task::{AsMade, InCall, Narrow, Way},
 };
 
 /// `int $0x80`.
@@ -76,7 +76,7 @@ pub fn as_wide(translated: &Translated) -> Call {
 /// A narrow call of which it is not decided yet whether, and how, it is made.
 pub fn not_made_yet(entry: &Registers, sums: Vec<RangeSum>) -> InCall {
     let narrow = Narrow { outer: *entry, way: Way::NotMade };
-    InCall::narrow(view(entry, &NO_CALL), narrow, sums)
+    InCall::new(AsMade::of_narrow(view(entry, &NO_CALL), narrow), sums)
 }
 
 impl Domain {
@@ -118,7 +118,8 @@ impl Domain {
             }
         };
         let Way::Thunk(thunk) = &way else {
-            return Ok(Some((call, InCall::narrow(view(entry, &call), narrow(way), sums))));
+            let made = AsMade::of_narrow(view(entry, &call), narrow(way));
+            return Ok(Some((call, InCall::new(made, sums))));
         };
         self.memory.write(Addr(thunk.room()), &thunk.content)?;
         let [rdi, rsi, rdx, r10, r8, r9] = call.args;
@@ -136,7 +137,7 @@ impl Domain {
         };
         with_slot(self, tid, |_, slot| Ok(remote::go_to_call(slot, &begin.wide())?))?;
         let wide = self.stopped(tid)?.regs()?;
-        Ok(Some((call, InCall::narrow(wide, narrow(way), sums))))
+        Ok(Some((call, InCall::new(AsMade::of_narrow(wide, narrow(way)), sums))))
     }
 }
 
@@ -162,7 +163,7 @@ impl Crew {
     /// The result proper of a call that has come back with this one: a narrow one may have stored it in
     /// memory.
     pub fn own_result(&self, call: &InCall, result: i64) -> i64 {
-        let at = call.own_narrow().and_then(|own| own.result_at).filter(|_| result == 0);
+        let at = call.entry.own_narrow().and_then(|own| own.result_at).filter(|_| result == 0);
         at.and_then(|at| self.memory.read_u32(Addr(at)).ok()).map_or(result, i64::from)
     }
 
@@ -174,7 +175,7 @@ impl Crew {
         result: i64,
         outcome: &mut Outcome,
     ) -> Result<()> {
-        let Some(narrow) = &call.narrow else { return Ok(()) };
+        let Some(narrow) = call.entry.narrow() else { return Ok(()) };
         match &narrow.way {
             Way::NotMade => Ok(()),
             Way::Own(own) => {
@@ -185,8 +186,8 @@ impl Crew {
                 }
                 // The kernel leaves a result's sign in the upper half, which the program does not see.
                 outcome.regs.rax = narrow.result(outcome.regs.result());
-                if call.nr == SET_THREAD_AREA && !is_error {
-                    outcome.effects.extend(segment(&self.memory, tid, Addr(call.entry.rdi)));
+                if call.entry.nr() == SET_THREAD_AREA && !is_error {
+                    outcome.effects.extend(segment(&self.memory, tid, Addr(call.entry.args()[0])));
                 }
                 Ok(())
             }
@@ -214,7 +215,7 @@ impl Crew {
     /// What a new task of a narrow maker has of thread-local storage, where its maker says it.
     pub fn segment_of_child(&mut self, tid: Tid, child: Tid) -> Result<Option<Effect>> {
         let call = self.call(tid)?;
-        let (made, is_narrow) = (Call { nr: call.nr, args: call.entry.args() }, call.narrow.is_some());
+        let (made, is_narrow) = (call.entry.call(), call.entry.narrow().is_some());
         let CloneArgs { flags, storage, .. } = CloneArgs::of(&made, &self.memory);
         let is_said = is_narrow && flags & CLONE_SETTLS != 0;
         Ok(is_said.then(|| segment(&self.memory, child, storage)).flatten())

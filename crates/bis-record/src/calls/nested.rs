@@ -39,7 +39,7 @@ impl Crew {
         if self.memory.write(Addr(addr), &data).is_err() {
             return -i64::from(libc::EFAULT);
         }
-        state.writes.push(MemWrite { addr: Addr(addr), data });
+        state.found.add_write(MemWrite { addr: Addr(addr), data });
         own::YES.cast_signed()
     }
 }

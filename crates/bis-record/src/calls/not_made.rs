@@ -1,30 +1,23 @@
 //! A call that the kernel never sees.
 
-use std::mem;
-
 use bis_syscalls::{How, row};
 use bis_trace::{
-    event::{EventKind, Outcome},
+    event::Outcome,
     types::{Registers, Tid},
 };
 
-use crate::{
-    domain::Domain,
-    error::Result,
-    task::{InCall, Narrow, Way},
-};
+use crate::{domain::Domain, error::Result, task::InCall};
 
 impl Domain {
     /// Ends a call that the kernel never sees.
     pub fn not_made(&mut self, tid: Tid, mut call: InCall, result: i64) -> Result<()> {
-        let (nr, entry) = call.told();
-        let rax = call.narrow.as_ref().map_or(result.cast_unsigned(), |narrow| narrow.result(result));
+        let (nr, entry) = call.entry.told();
+        let rax = call.entry.result(result);
         // What the processor's syscall instruction does to rcx and r11 has been done at the entry.
         let regs = Registers { rax, orig_rax: u64::MAX, ..entry };
         let mut outcome = Outcome { regs, ..Outcome::default() };
-        (outcome.writes, outcome.effects, outcome.ours) =
-            (mem::take(&mut call.writes), mem::take(&mut call.effects), call.ours.take());
-        if matches!(&call.narrow, Some(Narrow { way: Way::Thunk(_), .. })) {
+        call.found.take().add_to(&mut outcome);
+        if call.entry.is_thunk() {
             // What was written to the room is laid out as the program expects it.
             outcome.regs.rax = result.cast_unsigned();
             self.leave_narrow(tid, &mut call, result, &mut outcome)?;
@@ -42,13 +35,8 @@ impl Domain {
             self.call_is_over(tid, &call);
         }
         self.take_mail(&mut outcome)?;
-        let outcome = Box::new(outcome);
-        let kind = if call.entered {
-            EventKind::SyscallExit { nr, outcome }
-        } else {
-            EventKind::Syscall { nr, entry, outcome }
-        };
-        self.event_with(tid, kind, call.sums)?;
+        let (kind, sums) = call.event(outcome);
+        self.event_with(tid, kind, sums)?;
         self.return_borrowed()?;
         self.task(tid)?.standing.go_on();
         Ok(())

@@ -20,7 +20,7 @@ use std::{
 
 use bis_syscalls::{Call, FileArg, Target, row};
 use bis_trace::{
-    event::{Effect, EventKind, Outcome},
+    event::{Effect, Outcome},
     sparse,
     types::{Addr, Fd, ObjectId, Tid},
 };
@@ -90,11 +90,8 @@ impl Domain {
     fn changed_at(&mut self, tid: Tid, path: &Path, call: &mut InCall) -> Result<Option<ObjectId>> {
         let Some(object) = object_at(&self.session, path) else { return Ok(None) };
         if !self.tokens.holds(object) {
-            if !call.entered {
-                call.entered = true;
-                let (nr, entry) = call.told();
-                let kind = EventKind::SyscallEnter { nr, entry };
-                let sums = std::mem::take(&mut call.sums);
+            if !call.telling.is_entered() {
+                let (kind, sums) = call.enter();
                 self.event_with(tid, kind, sums)?;
             }
             self.borrow_object(tid, object)?;
@@ -105,7 +102,7 @@ impl Domain {
     pub(super) fn leave_write(&mut self, it: &mut Exit<'_>) -> Result<()> {
         let (tid, args, written) = (it.tid, it.args(), it.value());
         let (call, outcome) = (&mut *it.call, &mut *it.outcome);
-        let Some((target, path)) = self.target_of(tid, call.nr, args) else { return Ok(()) };
+        let Some((target, path)) = self.target_of(tid, call.entry.nr(), args) else { return Ok(()) };
         let Some(object) = self.changed_at(tid, &path, call)? else { return Ok(()) };
         let mut offset = self.start_of(tid, &target, args, written, outcome)?;
         if let Ok(file) = File::open(&path) {
@@ -128,7 +125,7 @@ impl Domain {
     pub(super) fn leave_transfer(&mut self, it: &mut Exit<'_>) -> Result<()> {
         let (tid, args, written) = (it.tid, it.args(), it.value());
         let (call, outcome) = (&mut *it.call, &mut *it.outcome);
-        let Some((target, path)) = self.target_of(tid, call.nr, args) else { return Ok(()) };
+        let Some((target, path)) = self.target_of(tid, call.entry.nr(), args) else { return Ok(()) };
         let Some(object) = self.changed_at(tid, &path, call)? else { return Ok(()) };
         let start = self.start_of(tid, &target, args, written, outcome)?;
         let file = open_object(&path)?;
@@ -137,7 +134,7 @@ impl Domain {
 
     /// A file that is mapped shared has a new length. Gives it back, if it is one.
     pub(super) fn leave_truncate(&mut self, it: &mut Exit<'_>) -> Result<Option<Resized>> {
-        let Some((_, path)) = self.target_of(it.tid, it.call.nr, it.args()) else { return Ok(None) };
+        let Some((_, path)) = self.target_of(it.tid, it.call.entry.nr(), it.args()) else { return Ok(None) };
         let Some(object) = self.changed_at(it.tid, &path, it.call)? else { return Ok(None) };
         let len = fs::metadata(&path).map(|meta| meta.st_size());
         let len =
@@ -456,8 +453,7 @@ fn path_of(memory: &Memory, tid: Tid, folder: Fd, addr: Addr) -> Option<PathBuf>
 
 /// The flags with which a call opens a file; none of them where it opens none by its name.
 fn open_flags(memory: &Memory, call: &InCall) -> i32 {
-    let made = Call { nr: call.nr, args: call.entry.args() };
-    OpenArgs::of(&made, memory).map_or(0, |asked| asked.flags)
+    OpenArgs::of(&call.entry.call(), memory).map_or(0, |asked| asked.flags)
 }
 
 /// The offset behind this pointer of a call's. The kernel has moved it to the end of what it wrote.

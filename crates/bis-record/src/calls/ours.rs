@@ -55,12 +55,7 @@ impl Domain {
             }
             done(self, tid, args, &mut outcome)?;
         }
-        let state = self.call(tid)?;
-        state.effects.append(&mut outcome.effects);
-        state.writes.append(&mut outcome.writes);
-        if let Some(ours) = outcome.ours {
-            state.ours.get_or_insert_default().append(*ours);
-        }
+        self.call(tid)?.found.add(outcome);
         Ok(Some(Entry::Done(result)))
     }
 

@@ -23,7 +23,7 @@ impl Domain {
             });
         };
         self.lock_echo(tid, stream)?;
-        let waits = self.call(tid)?.pauses || !self.session.stdio.is_file(stream);
+        let waits = self.call(tid)?.pauses() || !self.session.stdio.is_file(stream);
         Ok(if self.tasks.len() > 1 && !waits { Entry::MakeAtOnce } else { Entry::Make })
     }
 }
@@ -37,13 +37,13 @@ impl Crew {
         seq: EventSeq,
         outcome: &mut Outcome,
     ) -> Result<()> {
-        let Some(stream) = call.echo.take() else { return Ok(()) };
+        let Some(stream) = call.lock.let_go() else { return Ok(()) };
         let mut done = Ok(());
         if let Ok(len) = u64::try_from(result)
             && len > 0
         {
             let args = call.entry.args();
-            let is_vector = FileTransfer::of(call.nr, args).is_some_and(|it| it.is_vector);
+            let is_vector = FileTransfer::of(call.entry.nr(), args).is_some_and(|it| it.is_vector);
             let ranges = buffers(&self.memory, is_vector, args, len);
             let sum = checksum::sum_in_a_row(|addr, len| self.memory.read_upto(addr, len), &ranges);
             outcome.echo = Some(Echo { stream, ranges, sum });

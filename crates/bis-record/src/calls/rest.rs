@@ -109,15 +109,17 @@ impl Process {
     /// is made again for what is left.
     pub fn moved(&mut self, tid: Tid, regs: Registers) -> Result<Option<Registers>> {
         let call = self.call(tid)?;
-        let made = Call { nr: call.nr, args: call.entry.args() };
-        let (before, is_ours) = (call.moved, call.silent || call.before.is_some());
+        let made = call.entry.call();
+        let is_ours = call.telling.is_whole() || call.pieces.before().is_some();
+        let before = call.asked.moved();
         let Some(moves) = moves(&made).filter(|_| !is_ours) else { return Ok(Some(regs)) };
         let (vector, of_one, flags) = match moves {
             Moves::Bytes { address, count } => {
                 let moved = Moved::of(before, regs.result(), regs.args()[count]);
                 if moved.is_short && self.is_cut_by_nobody(tid, &made)? {
                     let args = rest(regs.args(), address, count, moved.now);
-                    return self.move_rest(tid, made.nr, args, moved.whole(regs, made.nr)).map(|()| None);
+                    let whole = moved.whole(regs, made.nr);
+                    return self.move_rest(tid, (made.nr, args), Vec::new(), whole).map(|()| None);
                 }
                 return self.end_move(tid, &moved, regs, made.nr);
             }
@@ -127,9 +129,9 @@ impl Process {
             return Ok(Some(regs));
         }
         // Where scratch memory stands for the program's, the registers lead there.
-        let is_of_all = self.call(tid)?.pieces.is_empty();
-        let pieces =
-            if is_of_all { vector.pieces(&self.memory, regs.args()) } else { self.call(tid)?.pieces.clone() };
+        let left = self.call(tid)?.asked.left().to_vec();
+        let is_of_all = left.is_empty();
+        let pieces = if is_of_all { vector.pieces(&self.memory, regs.args()) } else { left };
         let asked = if is_of_all { pieces.iter().map(|(_, len)| len).sum() } else { pieces[0].1 };
         let moved = Moved::of(before, regs.result(), asked);
         let left = rest_of(&pieces, moved.now);
@@ -138,19 +140,24 @@ impl Process {
         let goes_on = !is_of_all && moved.now == asked;
         match left.first().copied().filter(|_| is_cut || goes_on) {
             Some((addr, len)) => {
-                self.call(tid)?.pieces = left;
                 let args = [regs.rdi, addr.0, len, flags, 0, 0];
-                self.move_rest(tid, of_one, args, moved.whole(regs, made.nr)).map(|()| None)
+                self.move_rest(tid, (of_one, args), left, moved.whole(regs, made.nr)).map(|()| None)
             }
             None => self.end_move(tid, &moved, regs, made.nr),
         }
     }
 
-    /// The call is made again as `nr` with these arguments, for what is left.
-    fn move_rest(&mut self, tid: Tid, nr: u64, args: [u64; 6], whole: Registers) -> Result<()> {
-        let call = self.call(tid)?;
-        (call.moved, call.shortened) = (whole.rax, true);
-        self.make_again(tid, (nr, args), whole)
+    /// The call is made again with this number and these arguments, for what is left: of one that names its
+    /// bytes in pieces, these.
+    fn move_rest(
+        &mut self,
+        tid: Tid,
+        again: (u64, [u64; 6]),
+        left: Vec<(Addr, u64)>,
+        whole: Registers,
+    ) -> Result<()> {
+        self.call(tid)?.asked.ask_for_rest(whole.rax, left);
+        self.make_again(tid, again, whole)
     }
 
     /// The task stands at the exit of its call: it is set back to make it again, with this number and these
@@ -161,7 +168,7 @@ impl Process {
         let rip = (self.space.again_rip(otherwise.ip()) - 2).0;
         let again = Registers { rip, rax, orig_rax: u64::MAX, rdi, rsi, rdx, r10, r8, r9, ..otherwise };
         self.stopped(tid)?.set_regs(&again)?;
-        self.call(tid)?.set_back = Some(otherwise);
+        self.call(tid)?.wait.be_set_back(otherwise);
         self.task(tid)?.standing.go_on();
         Ok(())
     }

@@ -16,7 +16,7 @@ use std::{fs, mem};
 
 use bis_syscalls::{Call, Output, Plan, row};
 use bis_trace::{
-    event::{Cloned, Effect, EventKind, MemWrite, Outcome},
+    event::{Cloned, Effect, MemWrite, Outcome},
     types::{Addr, Fd, PAGE, Tid, prot},
 };
 use bis_tracee::{Memory, Usable, maps, proc};
@@ -82,7 +82,8 @@ impl Recorder<'_> {
     /// Copies what the call wrote to where the program expects it, and returns what belongs into the call's
     /// event. What is more than one event should hold has events of its own then.
     pub fn results(&mut self, tid: Tid, call: &mut InCall, result: i64) -> Result<Brought> {
-        let outputs = call.plan.outputs(result, &|piece| call.place(piece).0, &Reader(&self.memory));
+        let pieces = &call.pieces;
+        let outputs = pieces.plan().outputs(result, &|piece| pieces.place(piece).0, &Reader(&self.memory));
         let mut outputs = self.without_refused(tid, call, result, outputs);
         let clones = self.clone_result(tid, call, &outputs, result)?;
         if clones.is_none() {
@@ -120,8 +121,7 @@ impl Recorder<'_> {
         };
         let held = outcome.writes.iter().map(|write| write.data.len()).sum::<usize>()
             + outcome.effects.iter().map(in_effect).sum::<usize>();
-        // A call whose event has its number already (it writes to the terminal) has one event.
-        if (held as u64) < PIECE_BYTES_MAX || call.seq.is_some() {
+        if (held as u64) < PIECE_BYTES_MAX {
             return Ok(());
         }
         let (writes, effects) = (mem::take(&mut outcome.writes), mem::take(&mut outcome.effects));
@@ -131,14 +131,8 @@ impl Recorder<'_> {
 
     /// An event of the call that has this outcome and leaves the task in front of the call.
     fn write_early(&mut self, tid: Tid, call: &mut InCall, outcome: Outcome) -> Result<()> {
-        let ((nr, entry), regs) = (call.told(), call.before());
-        let outcome = Box::new(Outcome { regs, ..outcome });
-        let kind = if mem::take(&mut call.entered) {
-            EventKind::SyscallExit { nr, outcome }
-        } else {
-            EventKind::Syscall { nr, entry, outcome }
-        };
-        self.event_with(tid, kind, mem::take(&mut call.sums))
+        let (kind, sums) = call.event_in_front(outcome);
+        self.event_with(tid, kind, sums)
     }
 }
 
@@ -181,7 +175,7 @@ impl Crew {
         output: Output,
     ) -> Result<Option<u64>> {
         let Output { piece, offset, len } = output;
-        let (home, at) = (call.home(piece), call.place(piece));
+        let (home, at) = (call.pieces.home(piece), call.pieces.place(piece));
         let (len, may_be_cloned) = brought.part(len);
         // After a success that overstates its length, what can be read is what was written.
         let data = self.memory.read_upto(at + offset, usize::try_from(len).unwrap_or(0));
@@ -200,9 +194,9 @@ impl Crew {
             return Ok(Some(len));
         }
         brought.held += len;
-        match call.places.as_deref() {
-            Some(places) if at != home => {
-                for (offset, mut data) in places[piece].changes(offset, data) {
+        match call.pieces.in_scratch(piece) {
+            Some(place) if at != home => {
+                for (offset, mut data) in place.changes(offset, data) {
                     let done = self.memory.write_as_program(tid, home + offset, &data)?;
                     let is_lost = done < data.len();
                     data.truncate(done);
@@ -264,13 +258,13 @@ impl Crew {
     /// replay could not either, if it is shared.
     fn without_refused(&self, tid: Tid, call: &InCall, result: i64, outputs: Vec<Output>) -> Vec<Output> {
         let (failed, pages) = (result == EFAULT, Pages { tid });
-        if !failed && !ignores_lost_time(call.nr) {
+        if !failed && !ignores_lost_time(call.entry.nr()) {
             return outputs;
         }
         let parts = |output: Output| {
-            let home = call.home(output.piece);
+            let home = call.pieces.home(output.piece);
             let range = home.saturating_add(output.offset)..home.saturating_add(output.offset + output.len);
-            let is_kept = call.place(output.piece) != home
+            let is_kept = call.pieces.place(output.piece) != home
                 || match self.memory.writable(tid, range) {
                     Usable::Surely(len) => len == output.len,
                     Usable::Perhaps(len) => len == output.len && !failed,
@@ -285,5 +279,6 @@ impl Crew {
 fn torn(memory: &Memory, tid: Tid, call: &InCall, result: i64) -> Vec<Output> {
     let pages = Pages { tid };
     let reader = Reader(memory);
-    call.plan.torn(result, &|piece| call.place(piece).0, &reader, &mut |page| pages.is_writable(Addr(page)))
+    let is_writable = &mut |page| pages.is_writable(Addr(page));
+    call.pieces.plan().torn(result, &|piece| call.pieces.place(piece).0, &reader, is_writable)
 }

@@ -119,7 +119,7 @@ impl Domain {
         if !self.task(tid)?.traits.wishes.held.sandbox.is_there() || self.is_of_vdso(tid, &state)? {
             return Ok(Continue(state));
         }
-        let (table, (_, entry)) = (state.table(), state.told());
+        let (table, (_, entry)) = (state.entry.table(), state.entry.told());
         let ip = self.space.original_rip(entry.ip());
         let nr = u32::try_from(entry.orig_rax & u64::from(u32::MAX)).unwrap_or(0);
         let args = match table {
@@ -164,7 +164,7 @@ impl Domain {
             // It cannot be kept from coming.
             return self.end_by_filter(tid, state, true);
         }
-        let (table, (_, entry)) = (state.table(), state.told());
+        let (table, (_, entry)) = (state.entry.table(), state.entry.told());
         let nr = entry.orig_rax;
         self.not_made(tid, state, nr.cast_signed())?;
         let regs = Registers { rax: nr, orig_rax: u64::MAX, ..entry };
@@ -178,7 +178,7 @@ impl Domain {
         const AT: u64 = AGENT_BASE + AGENT_LEN - 32;
         const _: () = assert!(AGENT_BASE + TEXT.len() as u64 <= AT);
         const RETURN: u16 = libc::BPF_RET as u16;
-        let before = state.before();
+        let before = state.entry.before();
         self.recorder().stand_in(tid, state)?;
         let answer = Insn { code: RETURN, jt: 0, jf: 0, k: if process { 1 << 31 } else { 0 } };
         let program = [&1u64.to_le_bytes()[..], &(AT + 16).to_le_bytes(), &answer.to_bytes()].concat();
@@ -197,7 +197,7 @@ impl Domain {
 impl Recorder<'_> {
     /// Writes down that the task stands in a call out of which it does not come.
     fn stand_in(&mut self, tid: Tid, mut state: InCall) -> Result<()> {
-        state.handler = Some(Handler::Exit);
+        state.set_handler(Handler::Exit);
         let task = self.task(tid)?;
         task.call = Some(state);
         task.standing.describe();
@@ -250,7 +250,7 @@ impl Process {
                 if self.memory.write(Addr(addr), &data).is_err() {
                     return Ok(failed(libc::EFAULT));
                 }
-                self.call(tid)?.writes.push(MemWrite { addr: Addr(addr), data });
+                self.call(tid)?.found.add_write(MemWrite { addr: Addr(addr), data });
                 Ok(Entry::Done(0))
             }
             _ => Ok(failed(libc::EINVAL)),
@@ -267,16 +267,16 @@ impl Process {
         self.task(tid)?.traits.wishes.no_tsc = true;
         let mut restored = Outcome::default();
         self.forbid_clock(&mut restored)?;
-        self.call(tid)?.writes.append(&mut restored.writes);
+        self.call(tid)?.found.add(restored);
         Ok(Entry::Done(0))
     }
 
     /// Was the call made in the vdso, which without us would have made none?
     fn is_of_vdso(&mut self, tid: Tid, state: &InCall) -> Result<bool> {
-        let could_be = match row(state.nr).and_then(|row| row.vdso) {
+        let could_be = match row(state.entry.nr()).and_then(|row| row.vdso) {
             None => false,
             Some(Vdso::Always) => true,
-            Some(Vdso::OfClock) => CLOCKS_OF_VDSO.contains(&state.entry.rdi),
+            Some(Vdso::OfClock) => CLOCKS_OF_VDSO.contains(&state.entry.args()[0]),
         };
         if !could_be {
             return Ok(false);

@@ -13,7 +13,7 @@ use bis_trace::types::{Addr, Fd, Registers, Tid};
 use bis_tracee::proc;
 
 use super::Exit;
-use crate::{chaos::Chaos, crew::Crew, error::Result, task::InCall};
+use crate::{chaos::Chaos, crew::Crew, error::Result};
 
 /// The fewest bytes that this read or write may move with nothing lost, if it may move fewer than asked for:
 /// a read of a TCP socket, whose bytes come in any pieces; of a pipe or a local socket, as many as are
@@ -83,8 +83,7 @@ impl Crew {
     /// does, perhaps.
     pub fn shorten(&mut self, tid: Tid, call: &Call) -> Result<()> {
         let Some(chaos) = self.session.chaos.clone() else { return Ok(()) };
-        let InCall { echo, echo_again, .. } = self.call(tid)?;
-        if echo.or(*echo_again).is_some() {
+        if self.call(tid)?.lock.is_of_a_stream() {
             return Ok(());
         }
         let Some(least) = least(&chaos, tid, call) else { return Ok(()) };
@@ -94,7 +93,7 @@ impl Crew {
         }
         let regs = self.stopped(tid)?.regs()?;
         self.stopped(tid)?.set_regs(&Registers { rdx: len, orig_rax: regs.orig_rax, ..regs })?;
-        self.call(tid)?.shortened = true;
+        self.call(tid)?.asked.ask_otherwise();
         Ok(())
     }
 }

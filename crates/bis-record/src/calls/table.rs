@@ -168,7 +168,7 @@ pub fn steps(handler: Handler) -> Steps {
 
 /// Does this call return from a signal's handler?
 pub fn returns_from_handler(call: &InCall) -> bool {
-    call.handler.is_some_and(|handler| steps(handler).returns_from_handler)
+    call.handler().is_some_and(|handler| steps(handler).returns_from_handler)
 }
 
 /// What the recorder learns from a call whose plan says all that it does to the program's memory: at its

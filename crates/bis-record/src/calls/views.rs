@@ -425,7 +425,7 @@ impl Crew {
             return Ok(());
         }
         let (tid, args) = (it.tid, it.args());
-        let target = self.target_of(tid, it.call.nr, args);
+        let target = self.target_of(tid, it.call.entry.nr(), args);
         let path = match touches {
             Touches::Cloned => self.cloned_to(args).map(|_| proc::fd(tid, Fd::of_arg(args[0]))),
             Touches::Opened if self.truncates(it.call) => {

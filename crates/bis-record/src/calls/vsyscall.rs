@@ -25,7 +25,7 @@ impl Domain {
     pub fn vsyscall(&mut self, tid: Tid, mut call: InCall) -> Result<()> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let [first, second, ..] = call.entry.args();
-        let (result, outputs): (u64, [(u64, Vec<u8>); 2]) = match call.nr.cast_signed() {
+        let (result, outputs): (u64, [(u64, Vec<u8>); 2]) = match call.entry.nr().cast_signed() {
             libc::SYS_gettimeofday => {
                 let micros = u64::from(now.subsec_micros());
                 let value = [now.as_secs().to_le_bytes(), micros.to_le_bytes()].concat();
@@ -42,7 +42,7 @@ impl Domain {
             // The kernel sends SIGSEGV for a bad address; a program that does that on purpose gets nothing
             // here.
             if addr != 0 && self.memory.write(Addr(addr), &data).is_ok() {
-                call.writes.push(MemWrite { addr: Addr(addr), data });
+                call.found.add_write(MemWrite { addr: Addr(addr), data });
             }
         }
         self.not_made(tid, call, result.cast_signed())

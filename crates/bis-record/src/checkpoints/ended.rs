@@ -39,7 +39,7 @@ impl Domain {
             let is_meant = self.checkpoints.ended.values().any(|ended| ended.own_name == name);
             return Ok(is_meant.then_some(Entry::Done(-i64::from(libc::ESRCH))));
         }
-        if self.call(tid)?.handler != Some(Handler::Exit) {
+        if self.call(tid)?.handler() != Some(Handler::Exit) {
             return Ok(None);
         }
         if self.comes_back(tid) {

@@ -15,10 +15,7 @@ use std::{
 };
 
 use bis_syscalls::own;
-use bis_trace::{
-    event::EventKind,
-    types::{DomainId, EventSeq, Tid},
-};
+use bis_trace::types::{DomainId, EventSeq, Tid};
 use bis_tracee::sys;
 
 use crate::{
@@ -69,9 +66,8 @@ impl Domain {
         let Some(from) = self.checkpoints.by_handle.get(&handle).map(|checkpoint| checkpoint.at) else {
             return self.not_made(tid, state, -i64::from(libc::EINVAL));
         };
-        let (nr, entry) = (state.nr, state.entry);
-        state.entered = true;
-        self.event_with(tid, EventKind::SyscallEnter { nr, entry }, std::mem::take(&mut state.sums))?;
+        let (kind, sums) = state.enter();
+        self.event_with(tid, kind, sums)?;
         self.session.writer.flush()?;
         let stretch = Stretch {
             trace_dir: self.session.options.trace_dir.clone(),

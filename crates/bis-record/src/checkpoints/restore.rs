@@ -1,11 +1,11 @@
 //! A domain goes back to a checkpoint.
 
-use std::{collections::BTreeSet, mem, ops::Range, sync::Arc};
+use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
 use bis_agent::UNTRACED_SYSCALL;
 use bis_syscalls::own;
 use bis_trace::{
-    event::{Backing, Effect, EventKind, MemWrite, Outcome, WayBack},
+    event::{Backing, Effect, MemWrite, Outcome, WayBack},
     types::{Addr, RED_ZONE, Registers, Tid},
 };
 use bis_tracee::{
@@ -26,7 +26,6 @@ use super::{
     held::{Checkpoint, Kept},
     layout::{self, Step, mappings},
     shared,
-    take::has_made_child,
 };
 use crate::{
     crew::{Crew, with_slot},
@@ -84,7 +83,7 @@ impl Domain {
             is_anothers(task)
                 || task.newborn.is_some()
                 || matches!(task.report, Some(Status::NewTask(_)))
-                || task.call.as_ref().is_some_and(has_made_child)
+                || task.call.as_ref().is_some_and(InCall::has_made_child)
                 || task.for_tracer.is_held()
         };
         if self.tasks.values().any(|task| !is_stopped(task) || is_engaged(task)) {
@@ -109,13 +108,8 @@ impl Domain {
         self.drain(tid)?;
         self.end_newer(tid, &mut state, checkpoint)?;
         let back = self.bring_back(checkpoint)?;
-        let (nr, entry) = (state.nr, state.entry);
-        let mut outcome = Outcome {
-            writes: mem::take(&mut state.writes),
-            effects: mem::take(&mut state.effects),
-            ours: state.ours.take(),
-            ..Outcome::default()
-        };
+        let mut outcome = Outcome::default();
+        state.found.take().add_to(&mut outcome);
         self.restore_layout(tid, &mut state, checkpoint, &mut outcome)?;
         self.recorder().restore_shared(tid, &mut state, checkpoint, &mut outcome)?;
         self.recorder().restore_content(tid, &mut state, checkpoint, &mut outcome)?;
@@ -141,12 +135,8 @@ impl Domain {
         }
         self.restore_pending(&checkpoint.kernel, &checkpoint.tasks)?;
         self.take_mail(&mut outcome)?;
-        let outcome = Box::new(outcome);
-        let kind = match state.entered {
-            true => EventKind::SyscallExit { nr, outcome },
-            false => EventKind::Syscall { nr, entry, outcome },
-        };
-        self.event_with(tid, kind, state.sums)?;
+        let (kind, sums) = state.event(outcome);
+        self.event_with(tid, kind, sums)?;
         checkpoint.at = self.journal.last_seq();
         let way_back = WayBack { pid: self.task(tid)?.pid, to: checkpoint.made };
         self.session.note(checkpoint.at, way_back.to_string())?;
@@ -162,9 +152,8 @@ impl Domain {
         if newer.is_empty() {
             return Ok(());
         }
-        state.entered = true;
-        let (nr, entry) = (state.nr, state.entry);
-        self.event_with(tid, EventKind::SyscallEnter { nr, entry }, mem::take(&mut state.sums))?;
+        let (kind, sums) = state.enter();
+        self.event_with(tid, kind, sums)?;
         for other in newer {
             if self.comes_back(other) && !matches!(self.task(other)?.report, Some(Status::Exit(_))) {
                 // Another checkpoint has it.

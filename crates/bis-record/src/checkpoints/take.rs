@@ -33,11 +33,6 @@ const ALT_STACK_LEN: usize = 24;
 const FLAGS_TOP: usize = 11;
 const AUTODISARM_TOP: u8 = 0x80;
 
-/// Has it made a child, and not returned?
-pub(super) fn has_made_child(call: &InCall) -> bool {
-    call.silent || call.made.is_some() || call.child.is_some()
-}
-
 impl Domain {
     /// The task asks for a checkpoint, whose handle goes to `addr`.
     pub(super) fn take_checkpoint(&mut self, tid: Tid, mut state: InCall, addr: Addr) -> Result<()> {
@@ -46,8 +41,8 @@ impl Domain {
         if self.memory.write(addr, &data).is_err() {
             return self.not_made(tid, state, -i64::from(libc::EFAULT));
         }
-        state.writes.push(MemWrite { addr, data });
-        let regs = Registers { rax: 0, orig_rax: u64::MAX, ..state.entry };
+        state.found.add_write(MemWrite { addr, data });
+        let regs = Registers { rax: 0, orig_rax: u64::MAX, ..state.entry.regs() };
         let result = match self.checkpoint_of(tid, regs)? {
             Ok(checkpoint) => {
                 self.checkpoints.note_copy();
@@ -144,7 +139,7 @@ impl Domain {
     pub(super) fn halt(&mut self, tid: Tid) -> Result<()> {
         let task = self.task(tid)?;
         // The parent of a vfork sleeps until its child, which may be a task of ours, has gone on.
-        let may_stop = task.call.as_ref().is_none_or(|call| !has_made_child(call));
+        let may_stop = task.call.as_ref().is_none_or(|call| !call.has_made_child());
         if task.report.is_some() || !may_stop || !matches!(task.handle, Handle::Running(_)) {
             return Ok(());
         }
@@ -196,8 +191,8 @@ impl Crew {
         let Handle::Stopped(stopped) = &task.handle else { return Ok(None) };
         let regs = match (regs, &task.call) {
             (Some(regs), _) => regs,
-            (None, Some(call)) if has_made_child(call) => return Ok(None),
-            (None, Some(call)) => call.before(),
+            (None, Some(call)) if call.has_made_child() => return Ok(None),
+            (None, Some(call)) => call.entry.before(),
             (None, None) if task.standing.is_midway() || task.report.is_some() => return Ok(None),
             (None, None) => Registers { orig_rax: u64::MAX, ..stopped.regs()? },
         };

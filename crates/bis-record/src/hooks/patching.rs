@@ -453,7 +453,7 @@ impl Crew {
     fn is_anybody_in(&self, tid: Tid, start: Addr, end: Addr) -> bool {
         let is_within = |rip: Addr| start < rip && rip < end;
         self.tasks.values().filter(|task| task.tid != tid).any(|task| match (&task.call, &task.handle) {
-            (Some(call), _) if call.silent => is_within(call.entry.ip()),
+            (Some(call), _) if call.telling.is_whole() => is_within(call.entry.ip()),
             (Some(_), Handle::Stopped(stopped)) => {
                 stopped.regs().is_ok_and(|regs| start <= regs.ip() && regs.ip() <= end)
             }

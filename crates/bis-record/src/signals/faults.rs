@@ -18,7 +18,7 @@ impl Crew {
             return Ok(());
         }
         // In the same place, the former one has been written over it.
-        let is_known = it.call.own_narrow().is_none() && old != new;
+        let is_known = it.call.entry.own_narrow().is_none() && old != new;
         let bytes = self.memory.read_vec(Addr(new), SegvAction::LEN).ok().filter(|_| is_known);
         let action = bytes.and_then(|bytes| SegvAction::of(bytes.try_into().ok()?));
         let pid = self.task(it.tid)?.pid;

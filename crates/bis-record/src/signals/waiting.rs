@@ -99,7 +99,7 @@ impl Crew {
         // One that its tracer holds is passed over natively, too; and one that waits for a signal would take
         // what carries it.
         let is_free = |task: &Task| {
-            let call = task.call.as_ref().and_then(|call| row(call.nr));
+            let call = task.call.as_ref().and_then(|call| row(call.entry.nr()));
             let waits = call.is_some_and(|row| row.takes_signals);
             task.pid == first && task.carries.is_none() && !task.for_tracer.is_held() && !waits
         };

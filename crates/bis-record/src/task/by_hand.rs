@@ -29,14 +29,13 @@ impl Domain {
     /// the kernel at the same time, nobody would know whose bytes it has taken first. It is made again when
     /// it is its turn ([`Domain::wake_writer`]).
     pub fn lock_echo(&mut self, tid: Tid, stream: StandardStream) -> Result<()> {
-        let has_turn = self.call(tid)?.pauses;
+        let has_turn = self.call(tid)?.lock.is_awaited();
         let is_in_the_way = |call: &InCall| {
-            call.echo == Some(stream) || !has_turn && call.pauses && call.echo_again == Some(stream)
+            call.lock.held() == Some(stream) || !has_turn && call.lock.awaited() == Some(stream)
         };
         let others = self.tasks.values().filter(|task| task.tid != tid);
         if others.filter_map(|task| task.call.as_ref()).any(is_in_the_way) {
-            let call = self.call(tid)?;
-            (call.echo_again, call.pauses, call.waits) = (Some(stream), true, true);
+            self.call(tid)?.await_lock(stream);
             return self.pause_in_call(tid);
         }
         if !self.session.stdio.try_lock(stream, self.id) {
@@ -45,8 +44,7 @@ impl Domain {
             self.session.stdio.lock(stream, self.id);
             self.ensure_tokens()?;
         }
-        let call = self.call(tid)?;
-        (call.echo, call.echo_again, call.pauses) = (Some(stream), None, false);
+        self.call(tid)?.lock.hold(stream);
         Ok(())
     }
 }
@@ -55,7 +53,7 @@ impl Crew {
     /// The kernel is about to make the task's call: it makes a `pause` in its place, if it is to wait for
     /// what only we know of.
     pub fn pause_in_call(&mut self, tid: Tid) -> Result<()> {
-        if self.call(tid)?.pauses {
+        if self.call(tid)?.pauses() {
             let regs = self.stopped(tid)?.regs()?;
             let pause = Registers { orig_rax: libc::SYS_pause.cast_unsigned(), ..regs };
             self.stopped(tid)?.set_regs(&pause)?;
@@ -67,10 +65,10 @@ impl Crew {
     /// are restarted after a handler with SA_RESTART, and a `pause` never is.
     pub fn woken_in_call(&mut self, tid: Tid, regs: Registers) -> Result<Registers> {
         let call = self.call(tid)?;
-        if !call.pauses || regs.result() != RESTARTNOHAND {
+        if !call.pauses() || regs.result() != RESTARTNOHAND {
             return Ok(regs);
         }
-        let own = Registers { rax: RESTARTSYS.cast_unsigned(), orig_rax: call.nr, ..regs };
+        let own = Registers { rax: RESTARTSYS.cast_unsigned(), orig_rax: call.entry.nr(), ..regs };
         self.stopped(tid)?.set_regs(&own)?;
         Ok(own)
     }

@@ -159,19 +159,19 @@ impl Domain {
     /// is to make its call where nobody writes there any more. If it has a handler to run instead, the next
     /// one is.
     pub fn wake_writer(&mut self) -> Result<()> {
-        let waits_for = |task: &Task| task.call.as_ref().filter(|call| call.pauses)?.echo_again;
+        let waits_for = |task: &Task| task.call.as_ref()?.lock.awaited();
         if !self.tasks.values().any(|task| waits_for(task).is_some()) {
             return Ok(());
         }
         // One that does not sleep is on its way to its call.
         let sleeps = |task: &Task| {
-            let is_told = task.call.as_ref().is_some_and(|call| !call.waits);
+            let is_told = task.call.as_ref().is_some_and(|call| !call.wait.is_known());
             !is_told && task.report.is_none() && matches!(task.handle, Handle::Running(_))
         };
         for stream in StandardStream::ALL {
             let is_in_the_way = |task: &Task| match waits_for(task) {
                 Some(waits_for) => waits_for == stream && !sleeps(task),
-                None => task.call.as_ref().is_some_and(|call| call.echo == Some(stream)),
+                None => task.call.as_ref().is_some_and(|call| call.lock.held() == Some(stream)),
             };
             let is_next = |tid: &Tid| self.tasks.get(tid).is_some_and(|task| waits_for(task) == Some(stream));
             if self.tasks.values().any(is_in_the_way) {
@@ -179,7 +179,7 @@ impl Domain {
             }
             let next = self.turns.iter().find(is_next);
             if let Some(tid) = next {
-                self.call(tid)?.waits = false;
+                self.call(tid)?.wait.be_over();
                 match sys::interrupt(tid) {
                     // Its end is on its way.
                     Err(TraceeError::Died(_)) => {}
@@ -345,9 +345,9 @@ impl Crew {
     /// A call in progress will never return: lets go of what it holds.
     pub fn drop_call(&mut self, tid: Tid) {
         if let Some(call) = self.tasks.get_mut(&tid).and_then(|task| task.call.take())
-            && let Some(echo) = call.echo
+            && let Some(stream) = call.lock.held()
         {
-            self.session.stdio.unlock(echo, self.id);
+            self.session.stdio.unlock(stream, self.id);
         }
     }
 }

@@ -41,7 +41,7 @@ impl Domain {
         }
         if self.task(tid)?.call.is_some() {
             // What the task shows now is how its call has ended.
-            if let Some(regs) = self.call(tid)?.set_back.take() {
+            if let Some(regs) = self.call(tid)?.wait.take_end() {
                 self.stopped(tid)?.set_regs(&regs)?;
             }
             self.finish_call(tid)?;
@@ -130,15 +130,8 @@ impl Recorder<'_> {
         Ok(())
     }
 
-    fn end_in_front(&mut self, tid: Tid, call: InCall, entry: &Registers) -> Result<()> {
-        let regs = entry.before_call();
-        let (nr, told) = call.told();
-        let outcome = Box::new(Outcome { regs, ..Outcome::default() });
-        let kind = if call.entered {
-            EventKind::SyscallExit { nr, outcome }
-        } else {
-            EventKind::Syscall { nr, entry: told, outcome }
-        };
+    fn end_in_front(&mut self, tid: Tid, mut call: InCall, entry: &Registers) -> Result<()> {
+        let (kind, _) = call.event(Outcome { regs: entry.before_call(), ..Outcome::default() });
         self.event(tid, kind)
     }
 }

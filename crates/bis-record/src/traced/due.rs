@@ -35,10 +35,10 @@ impl Domain {
 impl Crew {
     /// The call of a task is over, and its event is written.
     pub fn call_is_over(&mut self, tid: Tid, call: &InCall) {
-        let flags = if call.made.is_some() { self.clone_args(call).flags } else { 0 };
-        let child = call.made.filter(|_| flags & CLONE_VFORK != 0);
+        let flags = if call.deed.made().is_some() { self.clone_args(call).flags } else { 0 };
+        let child = call.deed.made().filter(|_| flags & CLONE_VFORK != 0);
         let child = child.map(|child| u64::from(child.0.cast_unsigned()));
-        self.session.traced.with_live(tid, |it| it.note_return(call.own_nr(), child));
+        self.session.traced.with_live(tid, |it| it.note_return(call.entry.own_nr(), child));
     }
 
     /// The call of a task has ended in front of a handler, and the program makes it again.

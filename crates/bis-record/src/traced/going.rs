@@ -132,8 +132,7 @@ impl Crew {
             return None;
         }
         // The event that tells of a new task has to come first.
-        let makes = |call: &InCall| call.made.is_some() && !call.silent;
-        if self.tasks.values().any(|task| task.call.as_ref().is_some_and(makes)) {
+        if self.tasks.values().any(|task| task.call.as_ref().is_some_and(InCall::has_untold_child)) {
             return None;
         }
         let mut released =

@@ -17,7 +17,7 @@ use super::{
     books::{Change, Kind, State, Stop},
     tells::{EVENT_STOP, Tell},
 };
-use crate::{calls::as_wide, domain::Domain, error::Result, process::Process, task::InCall};
+use crate::{calls::as_wide, domain::Domain, error::Result, process::Process};
 
 /// si_code of a trap behind one instruction.
 const TRAP_TRACE: i32 = libc::TRAP_TRACE;
@@ -74,7 +74,7 @@ impl Domain {
             _ => siginfo_of_stop(status),
         };
         if let Some(call) = self.task(tid)?.call.as_ref() {
-            regs = call.as_own(&regs);
+            regs = call.entry.as_own(&regs);
         }
         if let Kind::Entry { .. } = kind {
             regs.orig_rax = shown_number(&regs, regs.orig_rax);
@@ -148,7 +148,7 @@ impl Process {
             let waits = may_block(&call);
             return Ok(if waits { Registers { rax: rax(RESTARTSYS), ..regs } } else { regs });
         }
-        let Some(nr) = self.task(tid)?.call.as_ref().map(InCall::own_nr) else { return Ok(regs) };
+        let Some(nr) = self.task(tid)?.call.as_ref().map(|call| call.entry.own_nr()) else { return Ok(regs) };
         if regs.orig_rax != u64::MAX {
             return Ok(regs);
         }

@@ -216,7 +216,7 @@ impl Crew {
     fn request_at_stop(&mut self, tid: Tid, target: Tid, stop: &Stop, request: u32, call: &Call) -> Answer {
         let (addr, data) = (call.args[2], call.args[3]);
         let to = Addr(data);
-        let is_narrow = self.call(tid).is_ok_and(|call| call.narrow.is_some());
+        let is_narrow = self.call(tid).is_ok_and(|call| call.entry.narrow().is_some());
         let layout = if is_narrow { Layout::Narrow } else { Layout::Wide };
         match request {
             libc::PTRACE_PEEKTEXT | libc::PTRACE_PEEKDATA => {
@@ -385,7 +385,7 @@ impl Crew {
     pub(super) fn answer_with(&mut self, tid: Tid, addr: Addr, data: Vec<u8>) -> Answer {
         self.memory.write(addr, &data).map_err(|_| libc::EFAULT)?;
         let call = self.call(tid).map_err(|_| libc::ESRCH)?;
-        call.writes.push(MemWrite { addr, data });
+        call.found.add_write(MemWrite { addr, data });
         Ok(0)
     }
 

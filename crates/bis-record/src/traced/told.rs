@@ -15,7 +15,7 @@ use super::{
     books::Tracee,
     tells::{Asked, Front, StepTrap, Tell},
 };
-use crate::{calls::is_vsyscall, crew::Crew, domain::Domain, error::Result, events::Recorder, task::InCall};
+use crate::{calls::is_vsyscall, crew::Crew, domain::Domain, error::Result, events::Recorder};
 
 /// What becomes of something that a tracer is to hear of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,7 +110,9 @@ impl Domain {
     /// that hears of calls is told that it comes back, if it was told of the entry. True: the task holds
     /// for that.
     fn tell_comes_back(&mut self, tid: Tid, status: Status) -> Result<bool> {
-        let Some(nr) = self.task(tid)?.call.as_ref().map(InCall::own_nr) else { return Ok(false) };
+        let Some(nr) = self.task(tid)?.call.as_ref().map(|call| call.entry.own_nr()) else {
+            return Ok(false);
+        };
         let told = self.session.traced.with_live(tid, |it| it.tell_cut(nr));
         let Some(tell) = told.flatten() else { return Ok(false) };
         self.hold(tid, Held::Report(status), tell)?;
@@ -151,7 +153,7 @@ impl Domain {
         if let Some(decided) = self.decided(tid) {
             return Ok(Told::Decided(decided));
         }
-        let (nr, signal) = (self.task(tid)?.call.as_ref().map(InCall::own_nr), info.signal());
+        let (nr, signal) = (self.task(tid)?.call.as_ref().map(|call| call.entry.own_nr()), info.signal());
         let told = self.session.traced.with_live(tid, |it| it.tell_signal(signal, nr));
         let Some(tell) = told else { return Ok(Told::Nobody) };
         self.hold(tid, Held::Report(Status::Signal(signal)), tell)?;

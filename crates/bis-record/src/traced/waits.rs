@@ -5,7 +5,7 @@
 //! waits in the kernel, it is interrupted when there is something to tell, and asks again. Where the kernel
 //! has nobody to wait for, and the books have, it waits in a `pause` in place of its own call.
 
-use bis_syscalls::{Call, errno::RESTARTSYS};
+use bis_syscalls::Call;
 use bis_trace::types::{Registers, Tid};
 use bis_tracee::proc;
 
@@ -38,10 +38,7 @@ impl Process {
         let rip = (self.space.again_rip(regs.ip()) - 2).0;
         let again = Registers { rip, rax: regs.orig_rax, orig_rax: u64::MAX, ..*regs };
         self.stopped(tid)?.set_regs(&again)?;
-        let call = self.call(tid)?;
-        call.pauses = true;
-        // A signal may come before the call is made again. It finds a wait that it has interrupted.
-        call.set_back = Some(Registers { rax: RESTARTSYS.cast_unsigned(), ..*regs });
+        self.call(tid)?.wait.be_for_tracees(*regs);
         self.task(tid)?.standing.go_on();
         Ok(true)
     }
@@ -83,7 +80,7 @@ impl Crew {
     /// A wait has failed: where that is because the kernel knows no child, and there are tracees, nobody has
     /// anything to tell.
     pub fn fail_wait(&mut self, it: &mut Exit<'_>) -> Result<()> {
-        let call = Call { nr: it.call.nr, args: it.args() };
+        let call = it.call.entry.call();
         let pid = self.task(it.tid)?.pid;
         forget_children(&self.session, pid);
         if it.result == CHILD

@@ -37,7 +37,7 @@ impl Crew {
         }
         let task = self.tasks.get(&tid)?;
         let call = task.call.as_ref()?;
-        let call = Call { nr: call.nr, args: call.entry.args() };
+        let call = call.entry.call();
         Some((task.pid, self.wait_of(tid, &call)?))
     }
 

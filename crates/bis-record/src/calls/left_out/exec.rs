@@ -87,7 +87,7 @@ impl Domain {
     /// At the entry of an exec: what becomes of it, if its program is to be left out. None: it goes on as an
     /// exec.
     fn enter_left_out(&mut self, tid: Tid, exec: &ExecArgs) -> Result<Option<Entry>> {
-        let (nr, entry) = (self.call(tid)?.nr, self.call(tid)?.entry);
+        let (nr, entry) = (self.call(tid)?.entry.nr(), self.call(tid)?.entry.regs());
         let is_same =
             |stand_in: &StandIn| (stand_in.entry.rip, stand_in.entry.args()) == (entry.rip, entry.args());
         if let Some(stand_in) = self.task(tid)?.stand_in.filter(is_same) {
@@ -266,7 +266,7 @@ impl Crew {
     fn enter_stand_in(&mut self, tid: Tid, exec: &ExecArgs, stand_in: StandIn) -> Result<()> {
         // Its end is an empty string.
         let empty = exec.name + self.memory.read_c_str(exec.name)?.len() as u64;
-        let entry = self.call(tid)?.entry;
+        let entry = self.call(tid)?.entry.regs();
         let regs = Registers {
             orig_rax: libc::SYS_execveat.cast_unsigned(),
             rdi: stand_in.image.arg(),
@@ -278,7 +278,7 @@ impl Crew {
         };
         self.stopped(tid)?.set_regs(&regs)?;
         // If it fails, the program finds its own arguments.
-        self.call(tid)?.shortened = true;
+        self.call(tid)?.asked.ask_otherwise();
         Ok(())
     }
 }

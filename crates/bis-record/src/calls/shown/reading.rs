@@ -214,12 +214,7 @@ impl Process {
         if done > 0 {
             outcome.writes.push(MemWrite { addr: at, data: source[..done].to_vec() });
         }
-        let state = self.call(tid)?;
-        state.effects.append(&mut outcome.effects);
-        state.writes.append(&mut outcome.writes);
-        if let Some(ours) = outcome.ours {
-            state.ours.get_or_insert_default().append(*ours);
-        }
+        self.call(tid)?.found.add(outcome);
         Ok(done)
     }
 
@@ -373,7 +368,7 @@ impl Crew {
             let (now, later) = rest.split_at(usize::try_from(room).unwrap_or(0));
             if !now.is_empty() {
                 let write = MemWrite { addr, data: now.to_vec() };
-                self.call(tid)?.writes.push(write);
+                self.call(tid)?.found.add_write(write);
             }
             rest = later;
             if room < len {
