@@ -49,6 +49,12 @@ static TABLE: LazyLock<Vec<&'static Row>> = LazyLock::new(|| {
     rows
 });
 
+/// The instruction `syscall`, which makes a call of the 64-bit table.
+pub const SYSCALL_INSN: [u8; 2] = [0x0f, 0x05];
+
+/// `int $0x80`, which makes a call of the 32-bit table ([`narrow`]).
+pub const INT80_INSN: [u8; 2] = [0xcd, 0x80];
+
 /// Numbers in the table are below this.
 const NR_END: usize = 512;
 

@@ -1,14 +1,12 @@
 // An attach to a process that sleeps in a call, as strace -p does it: it is shown in its call, then the call is made again
 // and shown so, and an interruption shows that it has come back. And a tracer that is killed takes with it whom it traces
 // with PTRACE_O_EXITKILL.
-#include "../guest.h"
+#include "seized.h"
 #include <stddef.h>
 #include <sys/prctl.h>
-#include <sys/ptrace.h>
 #include <sys/user.h>
 
 #define ERESTARTSYS 512
-#define PTRACE_EVENT_STOP 128
 
 static int to_child[2], begun[2];
 
@@ -34,12 +32,6 @@ static void wait_until_asleep(pid_t pid) {
   }
 }
 
-static int stop_of(pid_t pid) {
-  int status;
-  CHECK(waitpid(pid, &status, 0) == pid && WIFSTOPPED(status));
-  return status >> 8;
-}
-
 static long in_read(pid_t pid) {
   struct user_regs_struct regs;
   CHECK(ptrace(PTRACE_GETREGS, pid, 0, &regs) == 0 && regs.orig_rax == SYS_read);
@@ -56,7 +48,7 @@ static void attaches(void) {
   wait_until_asleep(pid);
   CHECK(ptrace(PTRACE_SEIZE, pid, 0, PTRACE_O_TRACESYSGOOD) == 0);
   CHECK(ptrace(PTRACE_INTERRUPT, pid, 0, 0) == 0);
-  CHECK(stop_of(pid) == (SIGTRAP | PTRACE_EVENT_STOP << 8));
+  CHECK(stop_of(pid) == (SIGTRAP | stopped));
   CHECK(in_read(pid) == -ERESTARTSYS);
   // It is made again.
   CHECK(ptrace(PTRACE_SYSCALL, pid, 0, 0) == 0);

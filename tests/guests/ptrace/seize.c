@@ -1,14 +1,6 @@
 // PTRACE_SEIZE: a task is interrupted where it computes and where it waits, stops with its process and is left
 // stopped (PTRACE_LISTEN), and goes on untraced.
-#include "../guest.h"
-#include <sys/ptrace.h>
-
-static int stop_of(pid_t pid) {
-  int status;
-  CHECK(waitpid(pid, &status, __WALL) == pid);
-  CHECK(WIFSTOPPED(status));
-  return status >> 8;
-}
+#include "seized.h"
 
 int main(void) {
   volatile long *count = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -29,7 +21,6 @@ int main(void) {
   CHECK_ERRNO(ptrace(PTRACE_CONT, pid, 0, 0), ESRCH);
   int status;
   CHECK(waitpid(pid, &status, WNOHANG | __WALL) == 0);
-  const int stopped = PTRACE_EVENT_STOP << 8;
 
   // In the middle of computation, twice: it goes on in between.
   long before = 0;

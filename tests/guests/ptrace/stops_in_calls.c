@@ -2,11 +2,9 @@
 // attached to after its stop, the call is entered anew when it goes on; stopped while it is traced, the call
 // comes back first, in a thread that only shares the stop, too; and a tracee that is left stopped
 // (PTRACE_LISTEN) stops again when it is asked to.
-#include "../guest.h"
-#include <sys/ptrace.h>
+#include "seized.h"
 
 enum { ENTRY = PTRACE_SYSCALL_INFO_ENTRY, EXIT = PTRACE_SYSCALL_INFO_EXIT };
-static const int stopped = PTRACE_EVENT_STOP << 8;
 
 static void nap(void) {
   struct timespec wait = {0, 20 * 1000 * 1000};
@@ -20,13 +18,6 @@ static void *naps(void *unused) {
   __atomic_store_n(&other_tid, gettid(), __ATOMIC_RELEASE);
   for (;;) nap();
   return unused;
-}
-
-static int stop_of(pid_t tid) {
-  int status;
-  CHECK(waitpid(tid, &status, __WALL) == tid);
-  CHECK(WIFSTOPPED(status));
-  return status >> 8;
 }
 
 static void go_on(pid_t tid, int signal) { CHECK(ptrace(PTRACE_SYSCALL, tid, 0, signal) == 0); }

@@ -5,15 +5,13 @@
 //! goes backwards.
 
 use bis_replay::{Ahead, Halt, Limit, ReplayError};
+use bis_syscalls::SYSCALL_INSN;
 use bis_trace::types::{Addr, Tid};
 
 use super::{
     Report, Session, Trouble, Why,
     place::{Leg, Position},
 };
-
-/// The instruction that makes a system call, behind which a task stands that has made a wrong one.
-const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 impl Session<'_> {
     /// The live replica cannot go on: the user looks at it where it stands.
@@ -38,8 +36,8 @@ impl Session<'_> {
     /// last event.
     fn position_of_break(&mut self, tid: Tid) -> Option<Position> {
         let rip = self.live.replica.registers(tid).ok()?.rip;
-        let call = rip.wrapping_sub(SYSCALL.len() as u64);
-        let is_call = self.live.replica.read_program(Addr(call), SYSCALL.len()) == SYSCALL;
+        let call = rip.wrapping_sub(SYSCALL_INSN.len() as u64);
+        let is_call = self.live.replica.read_program(Addr(call), SYSCALL_INSN.len()) == SYSCALL_INSN;
         let base = Position::at(self.live.replica.done().0);
         for addr in [rip].into_iter().chain(is_call.then_some(call)) {
             match self.arrivals_up_to_break(&base, Addr(addr)) {

@@ -5,11 +5,10 @@
 use std::collections::BTreeSet;
 
 use bis_replay::Replica;
+use bis_syscalls::SYSCALL_INSN;
 use bis_trace::types::{Addr, Tid};
 
 use super::{Catch, Session, Why};
-
-const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 impl Session<'_> {
     /// Where breakpoints have to be, for what the user wants to know: those that the user has, and where
@@ -43,7 +42,7 @@ impl Session<'_> {
         if self.caught_calls == Catch::None {
             return None;
         }
-        let is_call = |addr: Addr| replica.read_program(addr, SYSCALL.len()) == SYSCALL;
+        let is_call = |addr: Addr| replica.read_program(addr, SYSCALL_INSN.len()) == SYSCALL_INSN;
         let registers = replica.registers(tid).ok()?;
         if is_call(addr) {
             let nr = replica.hooked_call().filter(|nr| *nr == registers.rax && self.caught_calls.has(*nr))?;
@@ -51,7 +50,7 @@ impl Session<'_> {
         }
         // A hooked call leaves in rcx where its hook has gone on.
         let site = replica.text()?.hooked_site(Addr(registers.rcx))?;
-        let is_return = site.insn.is_none() && site.addr.checked_add(SYSCALL.len() as u64) == Some(addr);
+        let is_return = site.insn.is_none() && site.addr.checked_add(SYSCALL_INSN.len() as u64) == Some(addr);
         let nr = is_return.then(|| replica.last_hooked_call()).flatten()?;
         self.caught_calls.has(nr).then_some(Why::Call { nr, is_entry: false })
     }
@@ -60,5 +59,5 @@ impl Session<'_> {
 /// Where tasks enter hooked calls, and where they return from them.
 fn calls_of(replica: &Replica<'_>) -> BTreeSet<Addr> {
     let sites = replica.text().into_iter().flat_map(|text| text.hooked_sites().collect::<Vec<_>>());
-    sites.flat_map(|site| [site, site + SYSCALL.len() as u64]).collect()
+    sites.flat_map(|site| [site, site + SYSCALL_INSN.len() as u64]).collect()
 }

@@ -14,7 +14,7 @@ use std::sync::PoisonError;
 
 use bis_agent::NARROW_SYSCALL;
 use bis_syscalls::{
-    Call,
+    Call, INT80_INSN,
     narrow::{self, NarrowCall, ROOM_LEN, Translated},
 };
 use bis_trace::{
@@ -33,9 +33,6 @@ use crate::{
     space::Room,
     task::{AsMade, InCall, Narrow, Way},
 };
-
-/// `int $0x80`.
-const INT80: [u8; 2] = [0xcd, 0x80];
 
 /// The number of set_thread_area in the 64-bit table, where it is not implemented.
 const SET_THREAD_AREA: u64 = libc::SYS_set_thread_area.cast_unsigned();
@@ -156,7 +153,7 @@ impl Crew {
         // The instruction of a 64-bit call leaves in rcx where it is gone on from (Intel SDM volume 2,
         // SYSCALL).
         let is_by_syscall = entry.rcx == entry.rip || is_vsyscall(entry);
-        let is_int80 = || self.memory.read_upto(entry.ip().wrapping_sub(2), INT80.len()) == INT80;
+        let is_int80 = || self.memory.read_upto(entry.ip().wrapping_sub(2), INT80_INSN.len()) == INT80_INSN;
         entry.is_narrow() || !is_by_syscall && is_int80()
     }
 

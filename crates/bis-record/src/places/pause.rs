@@ -16,6 +16,7 @@
 use std::{ops::Range, sync::Arc, time::Duration};
 
 use bis_rewrite::{Place, Run, Span};
+use bis_syscalls::SYSCALL_INSN;
 use bis_trace::{
     event::{EventKind, MemWrite, Outcome, Pause, PausePlace, SignalPoint},
     types::{Addr, Registers, Tid},
@@ -45,9 +46,6 @@ use crate::{
     space::{AddressSpace, open_mapped},
     task::stack_pointers,
 };
-
-/// The instruction of a call.
-pub const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 /// How long it may where replay must stop each time it comes to the place: a loop of a nanosecond comes there
 /// ten million times in ten milliseconds.
@@ -431,11 +429,13 @@ impl Domain {
 /// in two registers is there already: no pause would be found in replay, but the call's entry is.
 fn is_set_back(regs: &Registers, memory: &Memory) -> bool {
     let has_flags = (regs.r11 ^ regs.eflags) & !RESUME_FLAG == 0;
-    has_flags && regs.rcx == behind_call(regs) && memory.read_upto(regs.ip(), SYSCALL.len()) == SYSCALL
+    has_flags
+        && regs.rcx == behind_call(regs)
+        && memory.read_upto(regs.ip(), SYSCALL_INSN.len()) == SYSCALL_INSN
 }
 
 fn behind_call(regs: &Registers) -> u64 {
-    regs.rip.wrapping_add(SYSCALL.len() as u64)
+    regs.rip.wrapping_add(SYSCALL_INSN.len() as u64)
 }
 
 impl Process {

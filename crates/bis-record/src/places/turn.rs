@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use bis_syscalls::SYSCALL_INSN;
 use bis_trace::types::{Addr, Tid};
 use bis_tracee::{
     Memory, Resume, Status, Stopped, ours, task,
@@ -13,7 +14,7 @@ use crate::{
     crew::Crew,
     domain::Domain,
     error::{RecordError, Result},
-    places::{Step, pause::SYSCALL},
+    places::Step,
     task::Handle,
 };
 
@@ -81,7 +82,7 @@ impl Domain {
         let is_wanted = is_plain && from <= now && now < to;
         // At the instruction of a call, which stops by itself, nothing is lost.
         let rip = self.stopped(tid)?.regs()?.rip;
-        if !is_wanted && self.memory.read_upto(Addr(rip), 2) != SYSCALL {
+        if !is_wanted && self.memory.read_upto(Addr(rip), 2) != SYSCALL_INSN {
             self.task(tid)?.steps.interrupt();
         }
         Ok(is_wanted)

@@ -1,5 +1,6 @@
 //! How a tracee that has held goes on.
 
+use bis_syscalls::{INT80_INSN, SYSCALL_INSN};
 use bis_trace::{
     event::SignalPoint,
     types::{Addr, Signal, Tid},
@@ -19,9 +20,6 @@ use crate::{
     process::Process,
     task::{InCall, Onward, Task},
 };
-
-/// The instructions of calls, of either table.
-const CALLS: [[u8; 2]; 2] = [[0x0f, 0x05], [0xcd, 0x80]];
 
 impl Domain {
     /// The task goes on from where it holds.
@@ -114,7 +112,7 @@ impl Process {
         let stands = (Addr(rip), self.space.original_rip(Addr(rip)));
         self.session.traced.with_live(tid, |it| *it.stepped_from.get_or_insert(stands));
         let next = self.memory.read_upto(Addr(rip), 2);
-        let is_call = CALLS.iter().any(|call| next == call);
+        let is_call = [SYSCALL_INSN, INT80_INSN].iter().any(|call| next == call);
         Ok(if is_call { Resume::Cont } else { Resume::Step })
     }
 }

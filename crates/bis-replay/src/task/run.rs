@@ -1,6 +1,7 @@
 //! A task is let run until it stops for somebody: for its event, for a search, for a driver. What a stop is,
 //! is asked of the source of its counts first.
 
+use bis_syscalls::INT80_INSN;
 use bis_trace::types::{Addr, Registers, Signal};
 use bis_tracee::{
     Memory, Resume, Status, TraceeError,
@@ -12,9 +13,6 @@ use bis_tracee::{
 
 use super::{Breakpoint, Found, Interrupt, Place, Run, TRAP_FLAG, Task};
 use crate::traps::Traps;
-
-/// `int $0x80`.
-const INT80: [u8; 2] = [0xcd, 0x80];
 
 /// A fault's code where the page is there, and its protection forbids the access (SEGV_ACCERR).
 const ACCESS_DENIED: i32 = 2;
@@ -175,7 +173,7 @@ impl Task {
         let stopped = self.stopped_mut()?;
         let mut regs = stopped.regs_at_call()?;
         let may_be_int80 = traps.int80_fails && regs.rcx != regs.rip;
-        if may_be_int80 && memory.read_upto(regs.ip() - 2, INT80.len()) == INT80 {
+        if may_be_int80 && memory.read_upto(regs.ip() - 2, INT80_INSN.len()) == INT80_INSN {
             let rax = i64::from(-libc::ENOSYS).cast_unsigned();
             stopped.set_regs(&Registers { rax, orig_rax: u64::MAX, ..regs })?;
             return Ok(Next::On);
