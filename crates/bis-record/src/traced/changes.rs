@@ -1,6 +1,5 @@
 //! What a tracer has changed in a tracee, as the tracee's own stream says it.
 
-use bis_syscalls::errno::{RESTART_BLOCK, RESTARTS};
 use bis_trace::{
     event::{Effect, EventKind, MemWrite, Outcome, SignalEvent, SignalPoint},
     types::{Registers, Signal, Tid},
@@ -10,7 +9,7 @@ use bis_tracee::{Status, siginfo::SigInfo};
 use super::{
     Held,
     books::{Change, Kind, Stop},
-    hold::shown_number,
+    shown::{self, Changed},
 };
 use crate::{
     crew::Crew,
@@ -47,19 +46,8 @@ impl Domain {
             self.finish_call(tid)?;
         }
         let before = self.stopped(tid)?.regs()?;
-        let mut next = self.changed(&before, stop);
         let in_signal = matches!(held, Held::Report(_) | Held::Fault(_));
-        let is_again = RESTARTS.contains(&next.result());
-        if in_signal && is_again && next.orig_rax.cast_signed() >= 0 {
-            // The kernel would do this.
-            let again = if next.is_narrow() { 0 } else { libc::SYS_restart_syscall.cast_unsigned() };
-            next.rax = if next.result() == RESTART_BLOCK { again } else { next.orig_rax };
-            (next.rip, next.orig_rax) = (next.rip - 2, u64::MAX);
-        } else if !is_again && before.orig_rax.cast_signed() < 0 {
-            // It may stand where the kernel would make a call of that number: one that was not made is told
-            // to have come back from there.
-            next.orig_rax = before.orig_rax;
-        }
+        let next = shown::behind_stop(&before, self.changed(&before, stop), in_signal);
         self.stopped(tid)?.set_regs(&next)?;
         let mut outcome = self.changed_memory(tid, stop, writes)?;
         let regs = self.stopped(tid)?.regs()?;
@@ -93,33 +81,26 @@ impl Recorder<'_> {
         let entry = self.stopped(tid)?.regs_at_call()?;
         let changed = self.changed(&entry, stop);
         let is_emulated = matches!(stop.kind, Kind::Entry { is_emulated: true, .. });
-        let is_made = !is_emulated && changed.orig_rax.cast_signed() >= 0;
         let is_narrow = self.is_narrow(&entry);
-        let next = match is_made {
-            // Of a call that is made, the kernel has the result; of another one, its tracer. And what the
-            // instruction of a 64-bit call has made of two registers, it makes of them again.
-            true if !is_narrow => {
-                let Registers { rip, rax, rcx, r11, .. } = entry;
-                Registers { rip, rax, rcx, r11, ..changed }
+        let next = match Changed::of(&entry, &changed, is_emulated, is_narrow) {
+            Changed::Made(next) => {
+                if stop.change.regs {
+                    let elsewhere = Elsewhere::of(&entry, &changed, is_narrow);
+                    self.task(tid)?.for_tracer.go_elsewhere(elsewhere);
+                }
+                let outcome = self.changed_memory(tid, stop, writes)?;
+                self.stopped(tid)?.set_regs(&next)?;
+                // The place at whose entry its tracer has heard of it may have another stack pointer now.
+                let here = (next.rip, next.rsp);
+                self.session.traced.with_live(tid, |it| it.entered = it.entered.map(|_| here));
+                return self.say_set_back(tid, &entry, &next, outcome);
             }
-            true => Registers { rip: entry.rip, rax: entry.rax, ..changed },
-            // It goes on wherever its tracer wants.
-            false => Registers { rip: self.space.patched_rip(changed.ip()).0, ..changed },
+            Changed::NotMade(next) => next,
         };
-        let next = if is_emulated { Registers { orig_rax: u64::MAX, ..next } } else { next };
-        let elsewhere = Elsewhere::of(&entry, &changed, is_narrow).filter(|_| is_made);
-        if stop.change.regs || !is_made {
-            self.task(tid)?.for_tracer.go_elsewhere(elsewhere);
-        }
+        self.task(tid)?.for_tracer.end_call();
         let outcome = self.changed_memory(tid, stop, writes)?;
-        if is_made {
-            self.stopped(tid)?.set_regs(&next)?;
-            // The place at whose entry its tracer has heard of it may have another stack pointer now.
-            let here = (next.rip, next.rsp);
-            self.session.traced.with_live(tid, |it| it.entered = it.entered.map(|_| here));
-            return self.say_set_back(tid, &entry, &next, outcome);
-        }
         // The event of the call that is not made has its outcome.
+        let next = Registers { rip: self.space.patched_rip(next.ip()).0, ..next };
         self.stopped(tid)?.set_regs(&next)?;
         let regs = Registers { orig_rax: u64::MAX, ..next };
         let (nr, outcome) = (entry.orig_rax, Box::new(Outcome { regs, ..outcome }));
@@ -142,31 +123,7 @@ impl Process {
         if !stop.change.regs {
             return *before;
         }
-        let mut next = stop.regs;
-        // What it was shown for these was not what they are.
-        let own = self.own_registers(before);
-        if next.rip == own.rip {
-            next.rip = before.rip;
-        }
-        let number = match stop.kind {
-            Kind::Exit { nr } | Kind::Within { nr } => Some(nr),
-            Kind::Entry { .. } => Some(before.orig_rax),
-            _ => None,
-        };
-        if number.is_some_and(|nr| next.orig_rax == shown_number(before, nr)) {
-            next.orig_rax = before.orig_rax;
-        }
-        // It was shown the sign of a 32-bit result, which the task does not have.
-        let low = |word: u64| word & u64::from(u32::MAX);
-        if before.is_narrow() && low(next.rax) == low(before.rax) {
-            next.rax = before.rax;
-        }
-        if let Kind::Within { .. } = stop.kind {
-            // The kernel puts the call's result there.
-            next.rax = before.rax;
-        }
-        let Registers { cs, ss, ds, es, fs, gs, .. } = *before;
-        Registers { cs, ss, ds, es, fs, gs, ..next }
+        shown::set(stop.kind, before, &self.own_registers(before), &stop.regs)
     }
 }
 

@@ -81,32 +81,92 @@ impl Domain {
     }
 }
 
+/// How a task is to go on in its program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Wanted {
+    /// It is to stop with its process.
+    is_halted: bool,
+    /// Its tracer has asked it to stop.
+    is_asked: bool,
+    /// Its tracer lets it go on by one instruction.
+    steps: bool,
+}
+
+/// Where a task is brought to a stop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Halt {
+    /// Nowhere yet. One that is to stop with its process is asked for that where it can ([`Domain::resume`]).
+    NotHere,
+    /// Behind the hook in which it is.
+    BehindHook,
+    /// Before it executes anything.
+    Here,
+}
+
+/// How far it goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    /// To its next stop.
+    Runs,
+    /// To the end of the hook in which it is.
+    InHook,
+    /// By one instruction.
+    One,
+}
+
+impl Wanted {
+    /// Does it matter where the task stands?
+    fn is_anything(self) -> bool {
+        self.is_halted || self.is_asked || self.steps
+    }
+
+    fn halt(self, in_hook: bool) -> Halt {
+        match (self.is_halted || self.is_asked, in_hook) {
+            (true, true) => Halt::BehindHook,
+            (true, false) if !self.is_halted => Halt::Here,
+            _ => Halt::NotHere,
+        }
+    }
+
+    fn step(self, in_hook: bool) -> Step {
+        match (self.steps, in_hook) {
+            (false, _) => Step::Runs,
+            (true, true) => Step::InHook,
+            (true, false) => Step::One,
+        }
+    }
+}
+
 impl Process {
     /// How a task goes on in its program. One that is to stop does so before it executes anything; any other
     /// stop on its way here has made the kernel forget that.
     pub fn way_on(&mut self, tid: Tid) -> Result<Resume> {
-        let way = self.session.traced.with_live(tid, |it| (it.mode, it.is_asked));
-        let is_halted = self.task(tid)?.is_halted;
-        if is_halted || matches!(way, Some((_, true))) {
-            match self.in_hook(tid)? {
-                // Its call has become a traced one, at which it stops, or it stops behind it. A hook without
-                // a call does not look, or has looked, and the program may compute for long behind it: it is
-                // asked again.
-                Some(_) if !self.stop_behind_hook() => self.session.watch.call(self.id),
-                Some(_) => {}
-                // One that is to stop with its process is asked for that where it can ([`Domain::resume`]).
-                None if is_halted => {}
-                None => self.stopped(tid)?.ask()?,
+        let way = self.session.traced.with_live(tid, |it| (it.mode.is_step(), it.is_asked));
+        let (steps, is_asked) = way.unwrap_or_default();
+        let wanted = Wanted { is_halted: self.task(tid)?.is_halted, is_asked, steps };
+        let in_hook = wanted.is_anything() && self.in_hook(tid)?.is_some();
+        match wanted.halt(in_hook) {
+            Halt::NotHere => {}
+            // Its call has become a traced one, at which it stops, or it stops behind it. A hook without a
+            // call does not look, or has looked, and the program may compute for long behind it: it is asked
+            // again.
+            Halt::BehindHook if !self.stop_behind_hook() => self.session.watch.call(self.id),
+            Halt::BehindHook => {}
+            Halt::Here => self.stopped(tid)?.ask()?,
+        }
+        match wanted.step(in_hook) {
+            Step::Runs => Ok(Resume::Cont),
+            Step::InHook => {
+                // It leaves the instruction to us. The flags that it puts back would have that of a step.
+                self.stop_in_hook();
+                Ok(Resume::Cont)
             }
+            Step::One => self.step_on(tid),
         }
-        if !way.is_some_and(|(mode, _)| mode.is_step()) {
-            return Ok(Resume::Cont);
-        }
-        if self.in_hook(tid)?.is_some() {
-            // It leaves the instruction to us. The flags that it puts back would have that of a step.
-            self.stop_in_hook();
-            return Ok(Resume::Cont);
-        }
+    }
+
+    /// How a task goes on by one instruction.
+    fn step_on(&mut self, tid: Tid) -> Result<Resume> {
         // A call stops by itself, and the flag of a step would be seen in r11.
         let rip = self.stopped(tid)?.regs()?.rip;
         let stands = (Addr(rip), self.space.original_rip(Addr(rip)));
@@ -120,17 +180,8 @@ impl Process {
 impl Crew {
     /// A task that holds and may go on.
     pub fn released(&self) -> Option<Tid> {
-        if !self.session.traced.is_used() || self.tasks.values().any(|task| task.standing.comes_first()) {
-            return None;
-        }
-        // What the one that has run has computed is in no event yet.
         let runner = self.watched.seat.runner();
-        let reports = |task: &Task| task.tid == runner || task.standing.is_in_hook();
-        if self.tasks.values().any(|task| task.report.is_some() && reports(task)) {
-            return None;
-        }
-        // The event that tells of a new task has to come first.
-        if self.tasks.values().any(|task| task.call.as_ref().is_some_and(InCall::has_untold_child)) {
+        if !self.session.traced.is_used() || self.tasks.values().any(|task| goes_before(task, runner)) {
             return None;
         }
         let mut released =
@@ -148,5 +199,62 @@ impl Crew {
             self.session.traced.with_live(tid, Tracee::note_skipped);
         }
         skips
+    }
+}
+
+/// Is something about this task to be done before one that holds goes on? `runner`: the task that has run.
+fn goes_before(task: &Task, runner: Tid) -> bool {
+    // What the one that has run has computed is in no event yet.
+    let has_run = task.tid == runner || task.standing.is_in_hook();
+    // The event that tells of a new task has to come first.
+    let has_untold_child = task.call.as_ref().is_some_and(InCall::has_untold_child);
+    task.standing.comes_first() || task.report.is_some() && has_run || has_untold_child
+}
+
+#[cfg(test)]
+mod tests {
+    use bis_trace::types::Registers;
+    use bis_tracee::Stopped;
+
+    use super::*;
+    use crate::task::{AsMade, Deed};
+
+    const NOTHING: Wanted = Wanted { is_halted: false, is_asked: false, steps: false };
+
+    #[test]
+    fn a_task_that_is_asked_to_stop_does_so_behind_its_hook_or_at_once() {
+        let asked = Wanted { is_asked: true, ..NOTHING };
+        assert_eq!((asked.halt(true), asked.halt(false)), (Halt::BehindHook, Halt::Here));
+        assert_eq!((NOTHING.halt(true), NOTHING.halt(false)), (Halt::NotHere, Halt::NotHere));
+    }
+
+    #[test]
+    fn a_task_that_stops_with_its_process_leaves_its_hook_and_is_not_asked_here() {
+        for is_asked in [false, true] {
+            let halted = Wanted { is_halted: true, is_asked, ..NOTHING };
+            assert_eq!((halted.halt(true), halted.halt(false)), (Halt::BehindHook, Halt::NotHere));
+        }
+    }
+
+    #[test]
+    fn a_hook_is_not_stepped() {
+        let steps = Wanted { steps: true, ..NOTHING };
+        assert!(steps.is_anything() && !NOTHING.is_anything());
+        assert_eq!((steps.step(true), steps.step(false)), (Step::InHook, Step::One));
+        assert_eq!((NOTHING.step(true), NOTHING.step(false)), (Step::Runs, Step::Runs));
+    }
+
+    #[test]
+    fn the_report_of_the_one_that_has_run_and_an_untold_child_come_first() {
+        let task = || Task::new(Stopped::adopt(Tid(7)), Tid(7));
+        assert!(!goes_before(&task(), Tid(7)));
+        let reports = Task { report: Some(Status::Trap), ..task() };
+        assert!(goes_before(&reports, Tid(7)) && !goes_before(&reports, Tid(8)));
+        let mut call = InCall::new(AsMade::of(&Registers::default()), Vec::new());
+        call.deed = Deed::made_task(Tid(9), None);
+        let mut makes = Task { call: Some(call), ..task() };
+        assert!(goes_before(&makes, Tid(8)));
+        makes.call.as_mut().expect("it is in a call").telling.end();
+        assert!(!goes_before(&makes, Tid(8)));
     }
 }

@@ -1,20 +1,17 @@
 //! A tracee holds: it stays where it is until its tracer lets it go on. Others may go on meanwhile, and its
 //! memory may be changed, so an event says where it is.
 
-use bis_syscalls::{
-    Call,
-    errno::{RESTART_BLOCK, RESTARTSYS},
-    may_block,
-};
+use bis_syscalls::{Call, may_block};
 use bis_trace::{
     event::Outcome,
-    types::{NARROW_TABLE, Registers, Signal, Tid},
+    types::{Registers, Signal, Tid},
 };
 use bis_tracee::{Status, ours, siginfo::SigInfo};
 
 use super::{
     Held,
     books::{Change, Kind, State, Stop},
+    shown,
     tells::{EVENT_STOP, Tell},
 };
 use crate::{calls::as_wide, domain::Domain, error::Result, process::Process};
@@ -45,14 +42,6 @@ fn as_of_kernel(info: SigInfo) -> SigInfo {
     if is_of_attach { SigInfo::of_kernel(Signal::STOP) } else { info }
 }
 
-/// The number of a call as a tracer finds it in `orig_rax`. The kernel takes the lower half of what a 64-bit
-/// program has given; a negative one has its sign in the upper half, too, as programs give it.
-pub(super) fn shown_number(regs: &Registers, nr: u64) -> u64 {
-    #[expect(clippy::cast_possible_truncation, reason = "the kernel's own reading of the register")]
-    let low = nr as u32;
-    if regs.is_narrow() || nr & NARROW_TABLE != 0 { nr } else { i64::from(low.cast_signed()).cast_unsigned() }
-}
-
 impl Domain {
     /// The task stays where it is until its tracer lets it go on.
     pub(super) fn hold(&mut self, tid: Tid, held: Held, tell: Tell) -> Result<()> {
@@ -76,20 +65,7 @@ impl Domain {
         if let Some(call) = self.task(tid)?.call.as_ref() {
             regs = call.entry.as_own(&regs);
         }
-        if let Kind::Entry { .. } = kind {
-            regs.orig_rax = shown_number(&regs, regs.orig_rax);
-        }
-        if let Kind::Within { nr } = kind {
-            regs.orig_rax = shown_number(&regs, nr);
-            regs.rax = i64::from(-libc::ENOSYS).cast_unsigned();
-        }
-        if let Kind::Exit { nr } = kind {
-            regs.orig_rax = shown_number(&regs, nr);
-            if regs.is_narrow() {
-                // The kernel leaves the sign of a result, which only a 64-bit tracer sees.
-                regs.rax = regs.result_of(NARROW_TABLE).cast_unsigned();
-            }
-        }
+        regs = shown::at_stop(kind, regs);
         if status >> 16 == EVENT_STOP {
             regs = self.as_interrupted(tid, kind, regs)?;
         }
@@ -138,22 +114,14 @@ impl Domain {
 
 impl Process {
     /// The registers of a task that its tracer has asked to stop, and that is in a call or about to make one
-    /// which may wait: as the kernel shows a call that it makes again afterwards.
+    /// which may wait.
     fn as_interrupted(&mut self, tid: Tid, kind: Kind, regs: Registers) -> Result<Registers> {
-        const RESTART_SYSCALL: u64 = libc::SYS_restart_syscall.cast_unsigned();
-        let rax = |result: i64| result.cast_unsigned();
         if let Kind::Entry { nr, args, .. } = kind {
             let narrow = regs.is_narrow().then(|| as_wide(&self.translated(tid, &regs)));
-            let call = narrow.unwrap_or(Call { nr, args });
-            let waits = may_block(&call);
-            return Ok(if waits { Registers { rax: rax(RESTARTSYS), ..regs } } else { regs });
+            let waits = may_block(&narrow.unwrap_or(Call { nr, args }));
+            return Ok(if waits { shown::interrupted_at_entry(regs) } else { regs });
         }
-        let Some(nr) = self.task(tid)?.call.as_ref().map(|call| call.entry.own_nr()) else { return Ok(regs) };
-        if regs.orig_rax != u64::MAX {
-            return Ok(regs);
-        }
-        // The kernel has set it back to in front of the call.
-        let result = if regs.rax == RESTART_SYSCALL { RESTART_BLOCK } else { RESTARTSYS };
-        Ok(Registers { rip: regs.rip + 2, rax: rax(result), orig_rax: nr, ..regs })
+        let nr = self.task(tid)?.call.as_ref().map(|call| call.entry.own_nr());
+        Ok(nr.map_or(regs, |nr| shown::interrupted_in_call(nr, regs)))
     }
 }

@@ -14,7 +14,7 @@
 //!
 //! Where a tracee holds, and what its tracer hears of there, is in `hold.rs` and `told.rs`; what is told
 //! behind an event in `due.rs`; how it goes on in `going.rs`. What is decided about that without looking at a
-//! process is in `tells.rs`, `behind.rs` and `wait.rs`. Tracer and tracee may be in one domain
+//! process is in `tells.rs`, `shown.rs`, `behind.rs` and `wait.rs`. Tracer and tracee may be in one domain
 //! (LeakSanitizer's tracer shares its memory with those whom it traces); nothing here depends on that.
 //!
 //! What the program can tell from the real thing is in `docs/syscalls.md`.
@@ -30,6 +30,7 @@ mod held;
 mod hold;
 mod layouts;
 mod requests;
+mod shown;
 mod tells;
 mod told;
 mod wait;
