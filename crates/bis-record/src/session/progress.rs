@@ -66,10 +66,40 @@ impl Looking {
     }
 }
 
-/// Has this process a thread that has not ended and that we trace? Its first thread may have ended before the
-/// others, and is then traced no more ([`crate::ends`]).
-fn has_live_tracee(pid: Tid) -> bool {
-    proc::threads(pid).into_iter().any(|tid| task::is_alive(tid) && task::is_traced_here(tid))
+/// What there is of a process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Life {
+    /// None of its threads is alive.
+    Ended,
+    /// Some are, and we trace none of them. It may be another process, which has the number of one that has
+    /// ended.
+    Alive,
+    /// We trace one that is alive. The first thread may have ended before the others, and is then traced no
+    /// more ([`crate::ends`]).
+    Traced,
+}
+
+impl Life {
+    fn of(pid: Tid) -> Life {
+        let alive: Vec<Tid> = proc::threads(pid).into_iter().filter(|tid| task::is_alive(*tid)).collect();
+        match alive.is_empty() {
+            true => Life::Ended,
+            false if alive.into_iter().any(task::is_traced_here) => Life::Traced,
+            false => Life::Alive,
+        }
+    }
+}
+
+/// What is to be done about what is traced here when a recording has failed.
+#[derive(PartialEq, Eq, Debug)]
+struct Remains {
+    kill: Vec<Tid>,
+    /// A process of the recording has still to end.
+    is_left: bool,
+}
+
+fn kill(pid: Tid) {
+    let _ = ours::send(pid, Signal::KILL);
 }
 
 impl Progress {
@@ -95,39 +125,45 @@ impl Progress {
         self.live = 0;
     }
 
-    /// The processes of the recording that have not ended.
-    fn still_there(&self) -> Vec<(String, Tid)> {
-        // The number of one that has ended may be that of a process which is none of ours.
-        let is_it = |pid: &Tid| Some(*pid) != self.root && has_live_tracee(*pid);
+    /// The processes that the program has left running.
+    fn left_running(&self, life: impl Fn(Tid) -> Life) -> Vec<Tid> {
+        let is_it = |pid: &Tid| Some(*pid) != self.root && life(*pid) == Life::Traced;
         let mut there: Vec<Tid> = self.processes.iter().copied().filter(is_it).collect();
         there.sort_unstable();
-        there.into_iter().map(|pid| (proc::name(pid), pid)).collect()
+        there
     }
 
-    /// Kills what is traced here, but for what stands in for programs outside: that goes by itself, with us.
-    /// True: a process of the recording has still to end.
-    pub fn kill_traced(&self) -> bool {
-        let mut is_left = false;
+    /// What is traced here is to be killed, but for what stands in for programs outside: that goes by itself,
+    /// with us.
+    fn remains(&self, life: impl Fn(Tid) -> Life) -> Remains {
+        let mut remains = Remains { kill: Vec::new(), is_left: false };
         for pid in self.processes.difference(&self.stand_ins) {
-            is_left |= proc::threads(*pid).into_iter().any(task::is_alive);
-            if has_live_tracee(*pid) {
-                let _ = ours::send(*pid, Signal::KILL);
-            }
+            let life = life(*pid);
+            remains.is_left |= life != Life::Ended;
+            remains.kill.extend((life == Life::Traced).then_some(*pid));
         }
-        is_left
+        remains
+    }
+
+    /// Kills what is traced here. True: a process of the recording has still to end.
+    pub fn kill_traced(&self) -> bool {
+        let remains = self.remains(Life::of);
+        remains.kill.into_iter().for_each(kill);
+        remains.is_left
     }
 
     /// Kills what the program has left running, as often as something is left: it may be about to fork. It is
     /// recorded to its end like everything else. False: it has not ended in time.
     pub fn kill_left(&mut self) -> bool {
-        let there = self.still_there();
+        let there = self.left_running(Life::of);
         if there.is_empty() {
             return true;
         }
         // What runs outside goes on, though its stand-in does not.
         outside::let_all_go();
-        for (name, pid) in there {
-            let _ = ours::send(pid, Signal::KILL);
+        let names: Vec<String> = there.iter().map(|pid| proc::name(*pid)).collect();
+        for (name, pid) in names.into_iter().zip(there) {
+            kill(pid);
             self.note_killed(name, pid);
         }
         self.killed.get_or_insert_with(Instant::now).elapsed() < KILL_MAX
@@ -218,6 +254,37 @@ mod tests {
         assert!(!looking.begin() && looking == Looking::Now);
         looking = Looking::Over;
         assert!(!looking.begin() && looking == Looking::Over);
+    }
+
+    /// The program itself is 7, its daemons are 5 and 9, and 8 stands in for a program outside. The number 6
+    /// belongs to a process that is none of the recording any more.
+    fn there() -> (Progress, impl Fn(Tid) -> Life) {
+        let processes = [4, 5, 6, 7, 8, 9].map(Tid).into();
+        let progress =
+            Progress { root: Some(Tid(7)), processes, stand_ins: [Tid(8)].into(), ..Progress::default() };
+        let life = |pid: Tid| match pid.0 {
+            4 => Life::Ended,
+            6 => Life::Alive,
+            _ => Life::Traced,
+        };
+        (progress, life)
+    }
+
+    #[test]
+    fn what_the_program_has_left_running_is_not_the_program_and_is_traced() {
+        let (progress, life) = there();
+        assert_eq!(progress.left_running(life), [Tid(5), Tid(8), Tid(9)]);
+    }
+
+    #[test]
+    fn what_is_traced_is_killed_when_a_recording_fails_and_all_that_is_alive_is_waited_for() {
+        let (progress, life) = there();
+        let mut remains = progress.remains(life);
+        remains.kill.sort_unstable();
+        assert_eq!(remains, Remains { kill: vec![Tid(5), Tid(7), Tid(9)], is_left: true });
+        let left = |life| progress.remains(move |pid| if pid == Tid(6) { life } else { Life::Ended });
+        assert_eq!(left(Life::Alive), Remains { kill: Vec::new(), is_left: true });
+        assert_eq!(left(Life::Ended), Remains { kill: Vec::new(), is_left: false });
     }
 
     #[test]
