@@ -276,7 +276,7 @@ impl Domain {
         let xstate = Some(stopped.xstate()?);
         let started = Started::of_fresh(tid, &regs, &writes);
         task.handle = crate::task::Handle::Stopped(stopped);
-        task.alt_stack = None;
+        task.named.forget_alt_stack();
         session.mail.join(tid, id);
         let mut space = AddressSpace::fresh(prepared.brk, &effects).of_bits(regs.bits());
         space.set_stack_limit(stack_limit_or_most(tid));

@@ -21,7 +21,7 @@ use crate::{
     error::{RecordError, Result},
     events::Recorder,
     seed::{Fresh, Seed},
-    task::{Deed, ForkChild, Handle, Onward, Task, parent_of},
+    task::{Deed, ForkChild, Handle, Named, Onward, Task, parent_of},
 };
 
 impl Domain {
@@ -166,7 +166,7 @@ impl Domain {
             self.set_fds_differ(true);
         }
         let task = Task {
-            clear_tid: args.cleared_word(),
+            named: Named::with_clear_tid(args.cleared_word()),
             traits,
             own_fds,
             own_name: self.session.own_name(child),
@@ -241,7 +241,7 @@ impl Domain {
         for other in others {
             self.gone(other, TaskEnd::Dethreaded, Vec::new())?;
         }
-        let at_exec = self.tasks.get_mut(&former).map(|task| mem::take(&mut task.at_exec));
+        let at_exec = self.tasks.get_mut(&former).map(|task| task.named.end_exec());
         let mut writes = at_exec.unwrap_or_default();
         writes.extend(self.cleared_word(former));
         let writes = self.happened(writes);

@@ -46,7 +46,7 @@ use crate::{
     process::Process,
     session::Session,
     space::{AddressSpace, content_within, open_mapped, stack_floor, stack_limit_or_most},
-    task::{Task, Traits, Wishes, parent_of},
+    task::{Named, Task, Traits, Wishes, parent_of},
 };
 
 /// Of the memory of its own that a process has, what is more than this is in events of its own.
@@ -152,7 +152,8 @@ fn tasks_of(
         };
         let traits = traits.get(&tid).cloned().unwrap_or_default();
         let own_name = session.own_name(tid);
-        tasks.push(Task { clear_tid, traits, is_halted, own_name, ..Task::new(stopped, pid) });
+        let named = Named::with_clear_tid(clear_tid);
+        tasks.push(Task { named, traits, is_halted, own_name, ..Task::new(stopped, pid) });
     }
     Ok((tasks, brk))
 }

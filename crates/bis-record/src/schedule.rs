@@ -11,7 +11,7 @@
 //! - When all tasks wait in the kernel, the domain gives its run tokens back and sleeps until one reports.
 
 use std::{
-    io, mem,
+    io,
     sync::atomic::Ordering,
     time::{Duration, Instant},
 };
@@ -244,9 +244,7 @@ impl Domain {
         let Crew { session, tasks, .. } = &mut self.process.crew;
         let Some(chaos) = &session.chaos else { return };
         for task in tasks.values_mut() {
-            if mem::take(&mut task.is_new) {
-                task.hold = chaos.hold_at_birth();
-            }
+            task.with_chaos.begin(|| chaos.hold_at_birth());
         }
         if !self.mood.is_over() {
             return;
@@ -322,8 +320,7 @@ impl Process {
     /// other domains map, too? That is in order only if they do not go on meanwhile.
     fn is_execing_beside_watchers(&self) -> bool {
         let is_shared = |addr: Addr| self.space.shared().at(addr).is_some();
-        let writes =
-            |task: &Task| is_shared(task.clear_tid) || task.at_exec.iter().any(|write| is_shared(write.addr));
+        let writes = |task: &Task| task.named.written_at_exec().any(is_shared);
         self.execing().any(writes)
     }
 }
@@ -332,7 +329,7 @@ impl Crew {
     /// Does a task execute a program whose memory another process goes on with, and in which the kernel
     /// writes something for it on its way? That is in order only if nobody goes on meanwhile.
     fn is_execing_beside_others(&self) -> bool {
-        let writes = |task: &&Task| !task.clear_tid.is_null() || !task.at_exec.is_empty();
+        let writes = |task: &&Task| task.named.written_at_exec().next().is_some();
         let execing = self.execing().find(writes);
         execing.is_some_and(|task| self.tasks.values().any(|it| it.pid != task.pid))
     }

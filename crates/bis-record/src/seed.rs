@@ -28,7 +28,7 @@ use crate::{
     error::Result,
     found::ParkedImage,
     session::Session,
-    task::{Handle, Task},
+    task::{Handle, Named, Task},
 };
 
 #[derive(Debug)]
@@ -100,7 +100,8 @@ impl Fork {
             Err(error) => return Err(error.into()),
         };
         let own_name = session.own_name(tid);
-        let task = Task { clear_tid, traits, is_halted, own_name, ..Task::new(stopped, tid) };
+        let named = Named::with_clear_tid(clear_tid);
+        let task = Task { named, traits, is_halted, own_name, ..Task::new(stopped, tid) };
         let memory = Memory::open(tid)?;
         let mut domain = Domain::new(session, id, memory, space, task, core);
         if let Some(hooks) = hooks {

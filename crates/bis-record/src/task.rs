@@ -7,6 +7,7 @@ mod for_tracer;
 mod gone;
 mod in_call;
 mod last_writes;
+mod named;
 mod onward;
 mod passed_over;
 mod since_event;
@@ -14,13 +15,16 @@ mod stacks;
 mod standing;
 mod stepped;
 mod timers;
+mod traits;
 mod undone;
 mod waiting;
+mod with_chaos;
 
 pub use counter::Counter;
 
 pub use for_tracer::{Elsewhere, ForTracer};
 pub use in_call::{AsMade, Deed, ForkChild, InCall, Narrow, Pieces, Way};
+pub use named::Named;
 pub use onward::{IntoCall, Onward};
 pub use passed_over::PassedOver;
 pub use since_event::SinceEvent;
@@ -28,21 +32,19 @@ pub use stacks::Stacks;
 pub use standing::Standing;
 pub use stepped::Stepped;
 pub use timers::Timers;
+pub use traits::{Traits, Wishes};
 pub use undone::Undone;
+pub use with_chaos::{Caught, WithChaos};
 
 use std::collections::BTreeMap;
 
-use bis_trace::{
-    event::MemWrite,
-    types::{Addr, Registers, Signal, Tid},
-};
+use bis_trace::types::{Addr, Registers, Signal, Tid};
 use bis_tracee::{Running, Status, Stopped, debug::DebugRegisters, proc};
 
 use crate::{
-    calls::{Held, left_out::StandIn},
-    chaos::Hold,
+    calls::left_out::StandIn,
     places::{rounds::Rounds, spin::Spin},
-    signals::{kept::Stash, segv::SegvAction},
+    signals::kept::Stash,
 };
 
 /// Whether the task is ours to touch.
@@ -53,58 +55,6 @@ pub enum Handle {
     Running(Running),
     /// Only inside of an operation, or after the task's end.
     Taken,
-}
-
-/// What the program has asked for where bis has set something else: it is told that it has it. Inherited by
-/// children, and kept over exec but for `no_cpuid`.
-#[derive(Clone, Debug, Default)]
-pub struct Wishes {
-    /// Reading the time stamp counter is to be a fault.
-    pub no_tsc: bool,
-    /// The cpuid instruction is to be a fault.
-    pub no_cpuid: bool,
-    /// Whether it wants no address space randomisation; none: as bis itself was started.
-    pub no_randomize: Option<bool>,
-    /// Memory that can be read can be executed (READ_IMPLIES_EXEC). Gone with an exec.
-    pub reads_execute: bool,
-    /// No new privileges by exec. (The kernel may have been told the same for our filter's sake.)
-    pub no_new_privs: bool,
-    /// Its own seccomp filters.
-    pub held: Held,
-    /// It was found with restartable sequences, and registers those of new threads: it has them, as far as it
-    /// knows. (A C library that has them in its first thread ends the program where it gets none in another.)
-    /// Gone with an exec.
-    pub has_rseq: bool,
-}
-
-/// What a task has from the task that has made it, a thread as well as the child of a fork.
-#[derive(Clone, Debug, Default)]
-pub struct Traits {
-    /// As the program set it: lower runs first.
-    pub nice: i32,
-    pub wishes: Wishes,
-    /// `rdtsc` does not fault in it.
-    pub reads_tsc: bool,
-    /// What its process does at SIGSEGV; none: by default, or that is not known.
-    pub segv: Option<SegvAction>,
-}
-
-impl Traits {
-    /// What the task keeps in the image that it executes.
-    pub fn after_exec(self) -> Traits {
-        // A fresh image asks nothing of cpuid or of memory; whether it may read the counter is seen when it
-        // is looked at.
-        let wishes = Wishes { no_cpuid: false, reads_execute: false, has_rseq: false, ..self.wishes };
-        let segv = self.segv.and_then(SegvAction::without_handler);
-        Traits { nice: self.nice, wishes, reads_tsc: false, segv }
-    }
-
-    /// What a task has that this one makes by a clone with these flags.
-    pub fn of_child(&self, flags: u64) -> Traits {
-        let clears = flags & linux_raw_sys::general::CLONE_CLEAR_SIGHAND != 0;
-        let segv = if clears { self.segv.and_then(SegvAction::without_handler) } else { self.segv };
-        Traits { segv, ..self.clone() }
-    }
 }
 
 #[derive(Debug)]
@@ -153,25 +103,15 @@ pub struct Task {
     pub watches: DebugRegisters,
     /// To be given to the task when it is resumed.
     pub inject: Option<Signal>,
-    /// The address that the kernel clears at the task's end (set_tid_address), or 0.
-    pub clear_tid: Addr,
-    /// The head of the robust futex list, or 0.
-    pub robust_list: Addr,
-    /// Its stack for handlers, as the kernel has it (a `stack_t`); none: it was not asked, or has changed
-    /// since.
-    pub alt_stack: Option<Vec<u8>>,
-    /// In an exec: what the kernel writes if it succeeds. The memory is gone then.
-    pub at_exec: Vec<MemWrite>,
+    /// What it has named to the kernel.
+    pub named: Named,
     pub traits: Traits,
     /// What counts how far it has come; none: nothing does, or it has not run yet.
     pub counter: Option<Counter>,
     /// What steps it for the sake of its steps' registers, and those.
     pub steps: Stepped,
-    /// With chaos: where it is to be stopped; how it is kept from its turn; whether that has not been drawn
-    /// yet.
-    pub ambush: Option<Ambush>,
-    pub hold: Option<Hold>,
-    pub is_new: bool,
+    /// What chaos does to it.
+    pub with_chaos: WithChaos,
     /// Its program is one that is left out of the recording.
     pub stand_in: Option<StandIn>,
     /// What is between it and its tracer, if another task of the program traces it.
@@ -209,16 +149,11 @@ impl Task {
             own_fds: false,
             expect_signal: None,
             inject: None,
-            clear_tid: Addr::NULL,
-            robust_list: Addr::NULL,
-            alt_stack: None,
-            at_exec: Vec::new(),
+            named: Named::default(),
             traits: Traits::default(),
             counter: None,
             steps: Stepped::default(),
-            ambush: None,
-            hold: None,
-            is_new: true,
+            with_chaos: WithChaos::default(),
             stand_in: None,
             for_tracer: ForTracer::default(),
             spin: Spin::default(),
@@ -240,14 +175,6 @@ pub fn stack_pointers(tasks: &BTreeMap<Tid, Task>) -> Vec<Addr> {
     tasks.values().filter_map(stack_pointer).collect()
 }
 
-/// Breakpoints that wait for their task.
-#[derive(Clone, Debug)]
-pub struct Ambush {
-    pub addrs: Vec<Addr>,
-    /// They were set where an event has left the task: what they stop in front of has not been reached since.
-    pub is_first: bool,
-}
-
 /// The process that a task belongs to.
 pub fn process_of(tid: Tid) -> Option<Tid> {
     proc::Fields::of(tid)?.tid("Tgid")
@@ -256,28 +183,4 @@ pub fn process_of(tid: Tid) -> Option<Tid> {
 /// The parent's process id, as the kernel sees it now.
 pub fn parent_of(tid: Tid) -> Tid {
     bis_tracee::names::parent(tid).unwrap_or(Tid(0))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_exec_keeps_what_the_process_asked_for_and_not_what_its_image_did() {
-        let wishes = Wishes {
-            no_tsc: true,
-            no_cpuid: true,
-            no_randomize: Some(true),
-            reads_execute: true,
-            no_new_privs: true,
-            held: Held::default(),
-            has_rseq: true,
-        };
-        let kept = Traits { nice: 5, wishes, reads_tsc: true, segv: None }.after_exec();
-        assert_eq!((kept.nice, kept.reads_tsc), (5, false));
-        let wishes = kept.wishes;
-        assert!(wishes.no_tsc && wishes.no_new_privs && !wishes.no_cpuid && !wishes.reads_execute);
-        assert!(!wishes.has_rseq);
-        assert_eq!(wishes.no_randomize, Some(true));
-    }
 }

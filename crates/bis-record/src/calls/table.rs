@@ -131,8 +131,8 @@ pub fn steps(handler: Handler) -> Steps {
         H::Execve => Steps { enter: |domain, tid, call| domain.enter_exec(tid, ExecArgs::of_execve(call)), ..EXEC },
         H::Execveat => Steps { enter: |domain, tid, call| domain.enter_exec(tid, ExecArgs::of_execveat(call)), ..EXEC },
         H::Exit | H::ExitGroup => EXIT,
-        H::SetTidAddress => Steps { leave: |domain, it| { domain.task(it.tid)?.clear_tid = Addr(it.args()[0]); Ok(()) }, ..PLAIN },
-        H::SetRobustList => Steps { leave: |domain, it| { domain.task(it.tid)?.robust_list = Addr(it.args()[0]); Ok(()) }, ..PLAIN },
+        H::SetTidAddress => Steps { leave: |domain, it| { domain.task(it.tid)?.named.set_clear_tid(Addr(it.args()[0])); Ok(()) }, ..PLAIN },
+        H::SetRobustList => Steps { leave: |domain, it| { domain.task(it.tid)?.named.set_robust_list(Addr(it.args()[0])); Ok(()) }, ..PLAIN },
 
         H::ArchPrctl => Steps { enter: |domain, tid, call| domain.enter_arch_prctl(tid, call), ..PLAIN },
         H::Prctl => Steps { enter: |domain, tid, call| domain.enter_prctl(tid, call), ..PLAIN },
@@ -182,7 +182,7 @@ pub fn learned(nr: u64) -> Option<Leave> {
         libc::SYS_setns => |domain, it| { if it.result == 0 { domain.session.expect_namespaces(); } Ok(()) },
         libc::SYS_setitimer | libc::SYS_alarm | libc::SYS_timer_create => |domain, _| { domain.checkpoints.note_timer(); Ok(()) },
         libc::SYS_epoll_ctl => |domain, it| { domain.learn_edges(it); Ok(()) },
-        libc::SYS_sigaltstack => |domain, it| { domain.task(it.tid)?.alt_stack = None; Ok(()) },
+        libc::SYS_sigaltstack => |domain, it| { domain.task(it.tid)?.named.forget_alt_stack(); Ok(()) },
         libc::SYS_unshare => |domain, it| domain.learn_unshare(it),
         _ => return None,
     })

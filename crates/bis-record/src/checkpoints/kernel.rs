@@ -172,9 +172,9 @@ impl Crew {
     pub(super) fn restore_named(&mut self, tid: Tid, kept: &Kept, buffer: Addr) -> Result<()> {
         const ROBUST_LIST_LEN: u64 = 24;
         if let Some(stack) = &kept.alt_stack
-            && self.task(tid)?.alt_stack.as_ref() != Some(stack)
+            && self.task(tid)?.named.alt_stack() != Some(stack)
         {
-            self.task(tid)?.alt_stack = None;
+            self.task(tid)?.named.forget_alt_stack();
             self.memory.write(buffer, stack)?;
             // Refused where it stands on it: then it has it.
             self.call_for(tid, libc::SYS_sigaltstack, [buffer.0, 0, 0, 0, 0, 0])?;
@@ -182,10 +182,10 @@ impl Crew {
         if sys::robust_list(tid).is_ok_and(|head| head != kept.robust_list.0) {
             self.call_for(tid, libc::SYS_set_robust_list, [kept.robust_list.0, ROBUST_LIST_LEN, 0, 0, 0, 0])?;
         }
-        let task = self.task(tid)?;
-        task.robust_list = kept.robust_list;
-        if task.clear_tid != kept.clear_tid {
-            task.clear_tid = kept.clear_tid;
+        let named = &mut self.task(tid)?.named;
+        named.set_robust_list(kept.robust_list);
+        if named.clear_tid() != kept.clear_tid {
+            named.set_clear_tid(kept.clear_tid);
             self.call_for(tid, libc::SYS_set_tid_address, [kept.clear_tid.0, 0, 0, 0, 0, 0])?;
         }
         Ok(())

@@ -281,7 +281,7 @@ impl Domain {
         stopped.set_regs(&regs)?;
         stopped.set_xstate(&kept.xstate)?;
         stopped.set_sigmask(kept.sigmask)?;
-        if self.task(tid)?.ambush.take().is_some() {
+        if self.task(tid)?.with_chaos.disarm() {
             place::set_breakpoints(self.stopped(tid)?, &[])?;
         }
         let task = self.task(tid)?;

@@ -206,7 +206,8 @@ impl Crew {
         };
         let pending = stopped.own_pending()?.into_iter().map(SigInfo).collect();
         let (xstate, stash, left_stack) = (stopped.xstate()?, task.stash.clone(), task.stacks.left());
-        let (clear_tid, robust_list) = (task.clear_tid, sys::robust_list(tid).unwrap_or(task.robust_list.0));
+        let clear_tid = task.named.clear_tid();
+        let robust_list = sys::robust_list(tid).unwrap_or(task.named.robust_list().0);
         let alt_stack = self.alt_stack(tid, buffer)?;
         Ok(Some(Kept {
             regs,
@@ -225,8 +226,8 @@ impl Crew {
     /// asked for that.
     fn alt_stack(&mut self, tid: Tid, buffer: Addr) -> Result<Option<Vec<u8>>> {
         let task = self.task(tid)?;
-        if task.alt_stack.is_some() {
-            return Ok(task.alt_stack.clone());
+        if let Some(stack) = task.named.alt_stack() {
+            return Ok(Some(stack.clone()));
         }
         // A call that was interrupted is made again by the kernel.
         let is_in_call = match (&task.call, task.report) {
@@ -247,7 +248,7 @@ impl Crew {
         // It stays so until the task asks for another one, or returns from a handler; but not where each
         // handler takes it away.
         if stack.get(FLAGS_TOP).is_some_and(|flags| flags & AUTODISARM_TOP == 0) {
-            self.task(tid)?.alt_stack = Some(stack.clone());
+            self.task(tid)?.named.know_alt_stack(stack.clone());
         }
         Ok(Some(stack))
     }

@@ -37,7 +37,7 @@ use bis_tracee::{
 };
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
-use crate::{chaos::Chaos, domain::Domain, error::Result, process::Process, task::Ambush};
+use crate::{chaos::Chaos, domain::Domain, error::Result, process::Process, task::Caught};
 
 /// How much of the stack, and of what the thread register points to, is looked through for addresses of code.
 /// The latter is where a thread that has just begun finds the function that it is to call.
@@ -71,13 +71,13 @@ impl Domain {
         let Some(chaos) = self.session.chaos.clone() else { return Ok(()) };
         let rip = self.stopped(tid)?.regs()?.rip;
         // Where the task stands now, it is not stopped again: replay looks for the place further on.
-        if self.task(tid)?.ambush.as_ref().is_some_and(|ambush| ambush.addrs.contains(&Addr(rip))) {
+        if self.task(tid)?.with_chaos.is_waited_for_at(Addr(rip)) {
             self.disarm(tid)?;
             if self.task(tid)?.report.is_some() {
                 return Ok(());
             }
         }
-        if self.task(tid)?.ambush.is_some() && self.would_lose_trap(tid)? {
+        if self.task(tid)?.with_chaos.is_waited_for() && self.would_lose_trap(tid)? {
             self.disarm(tid)?;
             if self.task(tid)?.report.is_some() {
                 return Ok(());
@@ -94,7 +94,7 @@ impl Domain {
             && !self.session.traced.is_watched(tid)
             && !stops;
         let is_wanted = !task.stash.is_empty() || others && !task.standing.is_midway();
-        let is_drawn = is_plain && is_wanted && chaos.ambushes(task.ambush.is_some());
+        let is_drawn = is_plain && is_wanted && chaos.ambushes(task.with_chaos.is_waited_for());
         let is_first = !task.standing.is_midway();
         if !is_drawn || self.would_lose_trap(tid)? {
             return Ok(());
@@ -107,7 +107,7 @@ impl Domain {
         if !addrs.is_empty() {
             place::set_breakpoints(self.stopped(tid)?, &addrs)?;
             tracing::debug!(domain = %self.id, %tid, addrs = format_args!("{addrs:x?}"), "an ambush");
-            self.task(tid)?.ambush = Some(Ambush { addrs, is_first });
+            self.task(tid)?.with_chaos.lie_in_wait(addrs, is_first);
         }
         chaos.count_lain(began.elapsed());
         Ok(())
@@ -115,20 +115,18 @@ impl Domain {
 
     /// Is the task in front of the instruction where it was waited for? True: it is, and that is done with.
     pub fn catch(&mut self, tid: Tid) -> Result<bool> {
-        let (Some(chaos), Some(ambush)) = (self.session.chaos.clone(), self.task(tid)?.ambush.clone()) else {
-            return Ok(false);
-        };
-        let info = SigInfo(self.stopped(tid)?.siginfo()?);
-        let regs = self.stopped(tid)?.regs()?;
-        if !info.is_debug_exception() || !ambush.addrs.contains(&regs.ip()) {
+        let Some(chaos) = self.session.chaos.clone() else { return Ok(false) };
+        if !self.task(tid)?.with_chaos.is_waited_for() {
             return Ok(false);
         }
+        let info = SigInfo(self.stopped(tid)?.siginfo()?);
+        let regs = self.stopped(tid)?.regs()?;
+        let caught = self.task(tid)?.with_chaos.caught_at(regs.ip()).filter(|_| info.is_debug_exception());
+        let Some(Caught { left, is_first }) = caught else { return Ok(false) };
         let began = Instant::now();
-        let Ambush { mut addrs, is_first } = ambush;
-        addrs.retain(|addr| *addr != regs.ip() && is_first);
-        place::set_breakpoints(self.stopped(tid)?, &addrs)?;
+        place::set_breakpoints(self.stopped(tid)?, &left)?;
         let task = self.task(tid)?;
-        task.ambush = (!addrs.is_empty()).then_some(Ambush { addrs, is_first });
+        task.with_chaos.lie_in_wait(left, is_first);
         task.expect_signal = None;
         let span = if is_first {
             Vec::new()
@@ -149,7 +147,7 @@ impl Domain {
         let regs = self.pause(tid, span)?;
         if !self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent)? {
             self.task(tid)?.standing.go_on();
-            self.task(tid)?.hold = Some(chaos.hold());
+            self.task(tid)?.with_chaos.keep(chaos.hold());
             // Somebody else is drawn.
             self.turns.end();
         }

@@ -106,7 +106,7 @@ impl Domain {
     /// Why this task gets a turn only where no other can: what it was made to wait for, if it is; true: not
     /// even then.
     fn starves(&self, task: &Task) -> Option<bool> {
-        task.hold.and_then(Hold::starves).max(self.mood.starves(task.tid))
+        task.with_chaos.kept().and_then(Hold::starves).max(self.mood.starves(task.tid))
     }
 
     /// Is it this task that gets a turn only where no other can?

@@ -196,7 +196,7 @@ impl Domain {
     /// The task is not waited for any more: no trap may come between it and what happens next. Afterwards it
     /// may have a report.
     pub fn disarm(&mut self, tid: Tid) -> Result<()> {
-        if self.task(tid)?.ambush.take().is_none() {
+        if !self.task(tid)?.with_chaos.disarm() {
             return Ok(());
         }
         place::clear_breakpoint(tid)?;

@@ -141,7 +141,7 @@ impl Crew {
     pub fn leave_sigreturn(&mut self, it: &mut Exit<'_>) -> Result<()> {
         it.outcome.xstate = Some(self.stopped(it.tid)?.xstate()?);
         // What was interrupted has its own.
-        self.task(it.tid)?.alt_stack = None;
+        self.task(it.tid)?.named.forget_alt_stack();
         Ok(())
     }
 }

@@ -38,7 +38,7 @@ impl Crew {
 
     /// The word that it has named.
     pub fn cleared_word(&self, tid: Tid) -> Option<MemWrite> {
-        let clear_tid = self.tasks.get(&tid)?.clear_tid;
+        let clear_tid = self.tasks.get(&tid)?.named.clear_tid();
         let is_read = !clear_tid.is_null() && self.tasks.len() > 1;
         is_read.then(|| MemWrite { addr: clear_tid, data: vec![0; 4] })
     }
@@ -48,7 +48,7 @@ impl Crew {
         /// ROBUST_LIST_LIMIT.
         const ENTRIES_MAX: usize = 2048;
         let Some(task) = self.tasks.get(&tid) else { return Vec::new() };
-        let (robust_list, name) = (task.robust_list, task.own_name);
+        let (robust_list, name) = (task.named.robust_list(), task.own_name);
         let mut writes = Vec::new();
         if !robust_list.is_null() {
             let word = |addr: Addr| self.memory.read_u64(addr).unwrap_or(0);
@@ -79,7 +79,7 @@ impl Crew {
     /// set_robust_list without a word.
     pub fn ask_robust_list(&mut self, tid: Tid) {
         if let (Ok(head), Some(task)) = (sys::robust_list(tid), self.tasks.get_mut(&tid)) {
-            task.robust_list = Addr(head);
+            task.named.set_robust_list(Addr(head));
         }
     }
 }

@@ -79,7 +79,7 @@ impl Domain {
         self.session.mail.begin_exec(pid);
         self.ask_robust_list(tid);
         let writes = self.orphaned_futexes(tid);
-        self.task(tid)?.at_exec = writes;
+        self.task(tid)?.named.begin_exec(writes);
         self.session.limits.bare(pid);
         Ok(Entry::Make)
     }
