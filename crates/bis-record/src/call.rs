@@ -245,23 +245,13 @@ impl Domain {
             // It has no meaning in the 64-bit table.
             How::Refused(_) if state.entry.own_narrow().is_some() => {}
             How::Refused(errno) => {
-                let has_rseq = self.task(tid)?.traits.wishes.has_rseq;
-                let is_had = has_rseq && call.nr == libc::SYS_rseq.cast_unsigned();
-                let result = if is_had { 0 } else { -i64::from(errno) };
+                let result = self.result_of_refused(tid, &call, errno)?;
                 return self.not_made(tid, state, result).map(|()| None);
             }
             How::Recorder(handler) => state.set_handler(handler),
             How::Plain | How::Slow => {}
         }
-        let planned = match row.how {
-            // What it writes is known already.
-            _ if state.entry.own_narrow().is_some_and(|own| own.outputs.is_some()) => {
-                Planned::Plan(Plan::default())
-            }
-            How::Slow => Planned::Slow("its table row says so"),
-            _ => plan(&call, &Reader(&self.memory)),
-        };
-        match planned {
+        match self.planned(&call, row, &state.entry) {
             Planned::Plan(plan) => state.pieces = Pieces::planned(plan),
             Planned::Refuse(errno, reason) => {
                 tracing::debug!(%tid, name = row.name, reason, "refused");
@@ -429,6 +419,23 @@ impl Recorder<'_> {
 }
 
 impl Crew {
+    /// The result of a call that its row refuses with this error.
+    fn result_of_refused(&mut self, tid: Tid, call: &Call, errno: i32) -> Result<i64> {
+        let has_rseq = self.task(tid)?.traits.wishes.has_rseq;
+        let is_had = has_rseq && call.nr == libc::SYS_rseq.cast_unsigned();
+        Ok(if is_had { 0 } else { -i64::from(errno) })
+    }
+
+    /// What memory a call touches that was made so.
+    fn planned(&self, call: &Call, row: &Row, made: &AsMade) -> Planned {
+        match row.how {
+            // What it writes is known already.
+            _ if made.own_narrow().is_some_and(|own| own.outputs.is_some()) => Planned::Plan(Plan::default()),
+            How::Slow => Planned::Slow("its table row says so"),
+            _ => plan(call, &Reader(&self.memory)),
+        }
+    }
+
     /// May the call that the task is in wait for others?
     fn blocks(&mut self, tid: Tid, call: &Call) -> Result<bool> {
         let state = self.call(tid)?;

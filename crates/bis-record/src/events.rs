@@ -26,7 +26,11 @@ use bis_trace::{
     event::{Event, EventKind, Lapse, MemWrite, Outcome, PausePlace, RangeSum, SignalPoint},
     types::{Addr, EventSeq, Registers, Tid},
 };
-use bis_tracee::{balance, checksum, maps, xsave};
+use bis_tracee::{
+    balance, checksum,
+    maps::{self, Mapping},
+    xsave,
+};
 
 use crate::{
     Checksum,
@@ -308,35 +312,15 @@ impl Recorder<'_> {
         // then on.
         self.writes = None;
         let mappings = maps::read(tid)?;
-        let is_in = |m: &maps::Mapping, addr: Addr| m.start <= addr && addr < m.end;
-        let is_away = |left: Addr, now: Addr| !mappings.iter().any(|m| is_in(m, left) && is_in(m, now));
-        if let Some(task) = self.tasks.get_mut(&tid)
-            && let Some(now) = stack_pointer(task).filter(|now| !OURS.contains(&now.0))
-        {
-            task.stacks.sum(now, is_away);
-        }
-        let mut stacks = stack_pointers(&self.tasks);
-        // A task that is on another stack now, for a handler or for good, may go on where it has left this
-        // one.
-        let left = self.tasks.values().filter_map(|task| Some((task.stacks.left()?, stack_pointer(task)?)));
-        stacks.extend(left.filter(|(left, now)| is_away(*left, *now)).map(|(left, _)| left));
+        let mut stacks = self.stacks_in(tid, &mappings);
         let saved = xsave::pages(&saved_states(&self.memory, &stacks, &mappings));
         stacks.extend(self.space.old_stacks());
         let mut sums = Vec::new();
         // A file that another domain changes shows that at once; the stream says it at the next event's
         // outcome.
-        let shows = |m: &maps::Mapping| self.space.views().overlaps(m.start, m.end);
+        let shows = |m: &Mapping| self.space.views().overlaps(m.start, m.end);
         for mapping in mappings.iter().filter(|m| checksum::is_summed(m) && !shows(m)) {
-            // Below a stack pointer is nothing that the program can rely on, and not all of it repeats: what
-            // xsave leaves there says which vector registers the processor thinks are in use. A stack that
-            // has run over has such bytes in all of its frames that were not written.
-            let is_run_over =
-                |rsp: Addr| mappings.iter().find(|m| rsp < m.end).is_some_and(|m| m.start == mapping.start);
-            let begin = |rsp: &Addr| match is_in(mapping, *rsp) {
-                true => Some(rsp.page_ceil()),
-                false => is_run_over(*rsp).then_some(mapping.end),
-            };
-            let top = stacks.iter().filter_map(begin).max();
+            let top = top_of(mapping, &stacks, &mappings);
             let start = top.unwrap_or(mapping.start);
             if start == mapping.end {
                 continue;
@@ -353,6 +337,22 @@ impl Recorder<'_> {
             }
         }
         Ok(sums)
+    }
+
+    /// Where the stacks of the tasks end, and those that they have left and may go back to.
+    fn stacks_in(&mut self, tid: Tid, mappings: &[Mapping]) -> Vec<Addr> {
+        let is_away = |left: Addr, now: Addr| !mappings.iter().any(|m| is_in(m, left) && is_in(m, now));
+        if let Some(task) = self.tasks.get_mut(&tid)
+            && let Some(now) = stack_pointer(task).filter(|now| !OURS.contains(&now.0))
+        {
+            task.stacks.sum(now, is_away);
+        }
+        let mut stacks = stack_pointers(&self.tasks);
+        // A task that is on another stack now, for a handler or for good, may go on where it has left this
+        // one.
+        let left = self.tasks.values().filter_map(|task| Some((task.stacks.left()?, stack_pointer(task)?)));
+        stacks.extend(left.filter(|(left, now)| is_away(*left, *now)).map(|(left, _)| left));
+        stacks
     }
 
     /// Makes calls that are in progress visible in the stream: from here on, other events come before their
@@ -429,6 +429,24 @@ impl Recorder<'_> {
     }
 }
 
+fn is_in(mapping: &Mapping, addr: Addr) -> bool {
+    mapping.start <= addr && addr < mapping.end
+}
+
+/// Where the part of a mapping begins that its checksum is of, if one of these stacks ends in it. Below a
+/// stack pointer is nothing that the program can rely on, and not all of it repeats: what xsave leaves there
+/// says which vector registers the processor thinks are in use. A stack that has run over has such bytes in
+/// all of its frames that were not written.
+fn top_of(mapping: &Mapping, stacks: &[Addr], mappings: &[Mapping]) -> Option<Addr> {
+    let is_run_over =
+        |rsp: Addr| mappings.iter().find(|m| rsp < m.end).is_some_and(|m| m.start == mapping.start);
+    let begin = |rsp: &Addr| match is_in(mapping, *rsp) {
+        true => Some(rsp.page_ceil()),
+        false => is_run_over(*rsp).then_some(mapping.end),
+    };
+    stacks.iter().filter_map(begin).max()
+}
+
 #[cfg(test)]
 mod tests {
     use bis_trace::{
@@ -447,6 +465,26 @@ mod tests {
             before,
             handler: None,
         }))
+    }
+
+    #[test]
+    fn a_stack_is_summed_from_its_pointer_on_and_not_at_all_where_it_has_run_over() {
+        let mapping = |start, end| Mapping {
+            start: Addr(start),
+            end: Addr(end),
+            prot: 3,
+            shared: false,
+            offset: 0,
+            device: (0, 0),
+            inode: 0,
+            name: Vec::new(),
+        };
+        let mappings = [mapping(0x1000, 0x4000), mapping(0x8000, 0xa000)];
+        let top = |stacks: &[Addr]| top_of(&mappings[1], stacks, &mappings);
+        assert_eq!(top(&[Addr(0x2000)]), None, "the other one's");
+        assert_eq!(top(&[Addr(0x8001)]), Some(Addr(0x9000)));
+        assert_eq!(top(&[Addr(0x8001), Addr(0x9100)]), Some(Addr(0xa000)), "the highest one's");
+        assert_eq!(top(&[Addr(0x7ff0)]), Some(Addr(0xa000)), "it has run over");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::{
     table::{learned, returns_from_handler},
 };
 use crate::{
+    crew::Crew,
     domain::Domain,
     error::Result,
     events::Recorder,
@@ -47,47 +48,11 @@ impl Domain {
         self.task(tid)?.standing.go_on();
         let raw = self.stopped(tid)?.regs()?;
         if call.telling.is_whole() {
-            self.check_silent(tid, call, &raw)?;
-            // Its child may have had memory of ours mapped, and only the child's limit has grown.
-            self.renew_limit(tid)?;
-            let regs = self.sent_elsewhere(tid, &raw)?;
-            if regs != raw {
-                self.stopped(tid)?.set_regs(&regs)?;
-            }
-            self.task(tid)?.for_tracer.end_call();
-            if self.session.traced.is_used() {
-                self.call_is_over(tid, call);
-            }
-            // Only a fatal signal ends the wait of a vfork; all others are delivered when it returns.
-            return self.expect_signal(tid, &regs);
+            return self.return_told(tid, call, &raw);
         }
         let result = self.own_result(call, raw.result());
-        if let Some((addr, rest)) = call.pieces.take_rest()
-            && result != -i64::from(libc::EINTR)
-            && !RESTARTS.contains(&result)
-            && self.memory.read_upto(addr, rest.len()) != rest
-        {
-            // In the program's eyes nothing has interrupted it.
-            self.memory.write(addr, &rest)?;
-        }
-        let mut outcome = self.recorder().outcome(tid, call, &raw)?;
-        if let Some(handler) = call.handler() {
-            self.leave(handler, &mut Exit { tid, call, result, outcome: &mut outcome })?;
-        }
-        if let Some(learn) = learned(call.entry.nr()) {
-            learn(self, &mut Exit { tid, call, result, outcome: &mut outcome })?;
-        }
-        self.classify(tid, call.entry.nr(), call.entry.args(), result);
-        if !RESTARTS.contains(&result) {
-            self.learn_site(tid, call.entry.nr(), call.entry.ip(), &mut outcome)?;
-        }
-        self.leave_narrow(tid, call, result, &mut outcome)?;
-        // A return from a handler goes to where that says.
-        if !returns_from_handler(call) {
-            outcome.regs = self.sent_elsewhere(tid, &outcome.regs)?;
-        }
-        self.task(tid)?.for_tracer.end_call();
-        outcome.regs.rip = self.space.patched_rip(outcome.regs.ip()).0;
+        self.put_rest_back(call, result)?;
+        let mut outcome = self.outcome_of(tid, call, &raw, result)?;
         self.recorder().take_mail_of_call(tid, call, &mut outcome)?;
         if outcome.regs != raw {
             self.stopped(tid)?.set_regs(&outcome.regs)?;
@@ -106,6 +71,48 @@ impl Domain {
         self.go_from_call(tid, call, seq, &regs)
     }
 
+    /// The call has returned whose event was written before (vfork).
+    fn return_told(&mut self, tid: Tid, call: &InCall, raw: &Registers) -> Result<()> {
+        self.check_silent(tid, call, raw)?;
+        // Its child may have had memory of ours mapped, and only the child's limit has grown.
+        self.renew_limit(tid)?;
+        let regs = self.sent_elsewhere(tid, raw)?;
+        if regs != *raw {
+            self.stopped(tid)?.set_regs(&regs)?;
+        }
+        self.task(tid)?.for_tracer.end_call();
+        if self.session.traced.is_used() {
+            self.call_is_over(tid, call);
+        }
+        // Only a fatal signal ends the wait of a vfork; all others are delivered when it returns.
+        self.expect_signal(tid, &regs)
+    }
+
+    /// What the call has done: as the kernel has it, then what special calls make of it, and what follows
+    /// from it for the hooks. The registers are those that the program is to find.
+    fn outcome_of(&mut self, tid: Tid, call: &mut InCall, raw: &Registers, result: i64) -> Result<Outcome> {
+        let mut outcome = self.recorder().outcome(tid, call, raw)?;
+        let (nr, args, after) = (call.entry.nr(), call.entry.args(), call.entry.ip());
+        if let Some(handler) = call.handler() {
+            self.leave(handler, &mut Exit { tid, call, result, outcome: &mut outcome })?;
+        }
+        if let Some(learn) = learned(nr) {
+            learn(self, &mut Exit { tid, call, result, outcome: &mut outcome })?;
+        }
+        self.classify(tid, nr, args, result);
+        if !RESTARTS.contains(&result) {
+            self.learn_site(tid, nr, after, &mut outcome)?;
+        }
+        self.leave_narrow(tid, call, result, &mut outcome)?;
+        // A return from a handler goes to where that says.
+        if !returns_from_handler(call) {
+            outcome.regs = self.sent_elsewhere(tid, &outcome.regs)?;
+        }
+        self.task(tid)?.for_tracer.end_call();
+        outcome.regs.rip = self.space.patched_rip(outcome.regs.ip()).0;
+        Ok(outcome)
+    }
+
     /// A call's event is written: what is done after it.
     fn go_from_call(&mut self, tid: Tid, call: &mut InCall, seq: EventSeq, regs: &Registers) -> Result<()> {
         self.finish_unmapped()?;
@@ -117,6 +124,19 @@ impl Domain {
             return Ok(());
         }
         self.expect_signal_of(tid, &call.entry.call(), regs)
+    }
+}
+
+impl Crew {
+    /// What the call has written because we have interrupted it is as it was at its entry, where it has come
+    /// to its end all the same: in the program's eyes nothing has interrupted it.
+    fn put_rest_back(&self, call: &mut InCall, result: i64) -> Result<()> {
+        let Some((addr, rest)) = call.pieces.take_rest() else { return Ok(()) };
+        let is_interrupted = result == EINTR || RESTARTS.contains(&result);
+        if !is_interrupted && self.memory.read_upto(addr, rest.len()) != rest {
+            self.memory.write(addr, &rest)?;
+        }
+        Ok(())
     }
 }
 

@@ -79,9 +79,24 @@ impl Domain {
             // The task was killed: that comes next.
             _ => return Ok(None),
         }
+        let outcome = self.frame_at(tid, own.eflags)?;
+        let (regs, handler) = (outcome.regs, Some(outcome));
+        if point == SignalPoint::BeforeSyscall {
+            self.task(tid)?.undone.add((before.ip(), before.sp()));
+        }
+        let event = SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler };
+        self.event_with(tid, EventKind::Signal(Box::new(event)), sums)?;
+        self.session.traced.handler_is_called(tid);
+        self.task(tid)?.standing.go_on();
+        Ok(Some(regs))
+    }
+
+    /// The task stands in front of a handler: what the kernel has made for that. `eflags`: the flags that the
+    /// task had before, and is to find again.
+    fn frame_at(&mut self, tid: Tid, eflags: u64) -> Result<Outcome> {
         let regs = self.stopped(tid)?.regs()?;
         let frame = Frame::new(&self.memory, &regs);
-        frame.restore_flags(own.eflags)?;
+        frame.restore_flags(eflags)?;
         let mut writes = Vec::new();
         for (addr, len) in frame.ranges() {
             let data = self.memory.read_vec(addr, usize::try_from(len).unwrap_or(0))?;
@@ -95,15 +110,7 @@ impl Domain {
         let xstate = Some(self.stopped(tid)?.xstate()?);
         let mut outcome = Outcome { regs, xstate, writes, ..Outcome::default() };
         self.take_mail(&mut outcome)?;
-        let handler = Some(outcome);
-        if point == SignalPoint::BeforeSyscall {
-            self.task(tid)?.undone.add((before.ip(), before.sp()));
-        }
-        let event = SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler };
-        self.event_with(tid, EventKind::Signal(Box::new(event)), sums)?;
-        self.session.traced.handler_is_called(tid);
-        self.task(tid)?.standing.go_on();
-        Ok(Some(regs))
+        Ok(outcome)
     }
 
     /// The stack had no room for the frame. The signal is gone, and the kernel raises SIGSEGV in its place
