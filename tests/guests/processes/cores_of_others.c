@@ -193,15 +193,12 @@ int main(int argc, char **argv) {
     ask_for(pid, in_thread ? first : last);
     if (in_thread) {
       // The one that executes is known by its process's number afterwards.
-      char path[64];
-      sprintf(path, "/proc/%d/task/%d", pid, pid + 1);
-      while (access(path, F_OK) == -1) {
+      pid_t tids[2];
+      while (threads_of(pid, tids, 2) < 2) {
         sched_yield();
         if (waitpid(pid, NULL, WNOHANG) != 0) abort();
-        // Other processes may have taken the next numbers.
-        for (int next = pid + 1; next < pid + 1000 && access(path, F_OK) == -1; next++) sprintf(path, "/proc/%d/task/%d", pid, next);
       }
-      ask_for(atoi(strrchr(path, '/') + 1), last);
+      ask_for(tids[1], last);
     }
     tell(to[1], 1);
     CHECK(hear(from[0]) == 1 && has_core(pid, last));

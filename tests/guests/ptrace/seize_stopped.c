@@ -72,12 +72,7 @@ static void stops_busy(bool has_thread) {
   sleep_ms(3);
   CHECK(kill(pid, SIGSTOP) == 0);
   CHECK(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP);
-  int count = 0;
-  char path[64];
-  for (pid_t tid = pid; tid < pid + 1000 && count < 1 + has_thread; tid++) {
-    sprintf(path, "/proc/%d/task/%d", pid, tid);
-    if (access(path, F_OK) == 0) tids[count++] = tid;
-  }
+  int count = threads_of(pid, tids, 2);
   CHECK(count == 1 + has_thread);
   for (int i = 0; i < count; i++) {
     CHECK(ptrace(PTRACE_SEIZE, tids[i], 0, PTRACE_O_TRACESYSGOOD) == 0);
