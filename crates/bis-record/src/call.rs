@@ -24,7 +24,10 @@ use bis_trace::{
     event::SignalPoint,
     types::{Registers, Signal, Tid},
 };
-use bis_tracee::{Memory, Resume, siginfo::SigInfo};
+use bis_tracee::{
+    Memory, Resume,
+    siginfo::{SigInfo, is_stop},
+};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::{
@@ -213,6 +216,7 @@ impl Domain {
         let overdue = timer.map(SigInfo::signal);
         match First::of(task.interrupts.take(), overdue, may_block(call), vsyscall) {
             First::Call => Ok(false),
+            First::CallWith(signal) if is_stop(signal) => self.stop_next(tid).map(|()| false),
             First::CallWith(signal) => self.carry(tid, signal).map(|()| false),
             First::Stashed => self.deliver_stashed(tid, &before, SignalPoint::BeforeSyscall),
         }

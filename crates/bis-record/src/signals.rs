@@ -15,9 +15,10 @@
 //!   that the event is written when the task is on its way out (`places/last.rs`).
 //! - One that is ignored changes nothing that replay could see. So does one that stops the process, if that
 //!   has one task; if it has several, or shares memory with others, they run in another order from there on,
-//!   and it is kept back like one for a handler: until an event tells where the task is, or SIGCONT comes.
-//!   (Whoever sends a stop and SIGCONT within the few microseconds in which we send it anew, may have the
-//!   latter lost.)
+//!   and it is kept back like one for a handler: until an event tells where the task is, or SIGCONT comes. It
+//!   is not sent again, which would take back each SIGCONT that waits: in the signal stop of another signal,
+//!   it takes that one's place (`Crew::carry_neutral`), and a SIGCONT that comes as late as that makes it
+//!   none, as it does natively.
 //!
 //! Which thread takes a signal of its process is in `first.rs`; how a handler is called, in `frames.rs`; what
 //! is kept back, in `stash.rs`; how that is delivered later, in `delivery.rs`; which signals wait, and what
@@ -69,8 +70,13 @@ impl Domain {
             let pid = self.task(tid)?.pid;
             self.unstop(pid);
         }
-        let is_of_first = self.hand_to_first(tid, &info)?;
-        let is_done = if is_of_first { self.ignored_in_hook(tid)? } else { self.signal_in_hook(tid, &info)? };
+        let is_neutral = self.is_neutral_carrier(tid, &info);
+        let is_of_first = !is_neutral && self.hand_to_first(tid, &info)?;
+        let is_done = match (is_neutral, is_of_first) {
+            (true, _) => false,
+            (false, true) => self.ignored_in_hook(tid)?,
+            (false, false) => self.signal_in_hook(tid, &info)?,
+        };
         if is_done {
             return Ok(Onward::Stays);
         }
@@ -80,9 +86,15 @@ impl Domain {
             None => false,
         };
         let in_call = self.task(tid)?.call.is_some();
-        let real = self.recorder().take_carried(tid, &info, in_call || is_expected)?;
-        let is_due = real.is_some() && self.recorder().disposition(tid, signal)? != Disposition::Handler;
+        let is_told = in_call || is_expected;
+        let real = if is_neutral {
+            self.take_stop(tid, is_told)?
+        } else {
+            self.recorder().take_carried(tid, &info, is_told)?
+        };
         let info = real.unwrap_or(info);
+        let signal = info.signal();
+        let is_due = real.is_some() && self.recorder().disposition(tid, signal)? != Disposition::Handler;
         if self.is_carrier(tid, &info) {
             // It was overtaken; what it was sent for still waits in the stash.
             let task = self.task(tid)?;

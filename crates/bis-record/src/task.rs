@@ -44,7 +44,7 @@ use bis_tracee::{Running, Status, Stopped, debug::DebugRegisters, proc};
 use crate::{
     calls::left_out::StandIn,
     places::{rounds::Rounds, spin::Spin},
-    signals::kept::Stash,
+    signals::kept::{Carrier, Stash},
 };
 
 /// Whether the task is ours to touch.
@@ -85,7 +85,10 @@ pub struct Task {
     pub is_halted: bool,
     /// The signal that was sent last to bring it to a signal stop
     /// ([`Crew::carry`](crate::crew::Crew::carry)).
-    pub carries: Option<Signal>,
+    pub carries: Option<Carrier>,
+    /// It is to stop in the call that it is about to make, or right behind it: there it gets a stop that was
+    /// kept back. It is asked for that each time it goes on.
+    pub stops_next: bool,
     /// This one, in the stash, has interrupted a hook in its call.
     pub interrupts: Option<Signal>,
     /// Its descriptors are not those of the domain's other tasks.
@@ -141,6 +144,7 @@ impl Task {
             timers: Timers::default(),
             is_halted: false,
             carries: None,
+            stops_next: false,
             since_event: SinceEvent::default(),
             in_front: None,
             is_asked: false,

@@ -209,6 +209,18 @@ pub fn is_pending(tid: Tid, signal: Signal) -> bool {
     signal_sets(tid, ["SigPnd", "ShdPnd"]).iter().any(|set| set & bit(signal) != 0)
 }
 
+/// The signals that wait for this task alone, a bit each. Reads `/proc/TID/status`.
+pub fn own_pending(tid: Tid) -> u64 {
+    let [own] = signal_sets(tid, ["SigPnd"]);
+    own
+}
+
+/// Those that wait for its process. Reads `/proc/TID/status`.
+pub fn shared_pending(tid: Tid) -> u64 {
+    let [shared] = signal_sets(tid, ["ShdPnd"]);
+    shared
+}
+
 /// Would the kernel give this task a signal that its process is sent? It lives, and does not block it. Reads
 /// `/proc/TID/status`.
 pub fn may_take(tid: Tid, signal: Signal) -> bool {

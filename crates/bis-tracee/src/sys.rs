@@ -455,13 +455,19 @@ pub fn carried_value() -> u64 {
     u64::from(std::process::id()) << 32 | 0x6269_7321
 }
 
-/// Sends a signal to a task that only brings it to a signal stop: there, [`carried_value`] is found in it.
-pub fn carry(tgid: Tid, tid: Tid, signal: Signal) -> Result<()> {
+/// As [`carried_value`], of a signal whose number means nothing: another signal takes its place in the stop.
+pub fn neutral_value() -> u64 {
+    carried_value() + 1
+}
+
+/// Sends a signal to a task that only brings it to a signal stop: there, `value` is found in it, which is
+/// [`carried_value`] or [`neutral_value`].
+pub fn carry(tgid: Tid, tid: Tid, signal: Signal, value: u64) -> Result<()> {
     let mut info = [0u8; 128];
     info[..4].copy_from_slice(&i32::from(signal.0).to_le_bytes());
     info[8..12].copy_from_slice(&libc::SI_QUEUE.to_le_bytes());
     info[16..20].copy_from_slice(&std::process::id().to_le_bytes());
-    info[24..32].copy_from_slice(&carried_value().to_le_bytes());
+    info[24..32].copy_from_slice(&value.to_le_bytes());
     queue_signal(tgid, tid, &info)
 }
 

@@ -6,6 +6,8 @@
 //! - The call was made. The task goes on to the end of the hook (a *safepoint*), and stops there. Nothing but
 //!   the program's own state is in sight there, and the signal is delivered.
 
+use std::mem;
+
 use bis_agent::hooks::{self, state};
 use bis_syscalls::errno::RESTARTS;
 use bis_trace::{
@@ -73,7 +75,13 @@ impl Domain {
             }
             return self.go_on(tid);
         }
-        let in_call = self.task(tid)?.call.is_some();
+        let task = self.task(tid)?;
+        let (in_call, stops_next) = (task.call.is_some(), mem::take(&mut task.stops_next));
+        // It has been asked behind its call's event, and before it has executed anything.
+        let is_told = in_call || stops_next && !task.standing.is_midway();
+        if is_told && self.come_to_stop(tid)? {
+            return Ok(());
+        }
         if !in_call && self.interrupted(tid)? {
             return Ok(());
         }
@@ -116,6 +124,8 @@ impl Domain {
             self.return_borrowed()?;
             if has_effects {
                 self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent)?;
+            } else {
+                self.come_to_stop(tid)?;
             }
         }
         Ok(())

@@ -82,6 +82,7 @@ impl Meeting {
             // While the task is stopped, others would go on, and no event says where it is yet. It stops at
             // its next place.
             Disposition::Stop if others_go_on => Meeting::Keep,
+            Disposition::Fatal if is_outlived && is_carrier => Meeting::Drop,
             Disposition::Fatal if is_outlived => Meeting::Keep,
             Disposition::Stop | Disposition::Fatal => Meeting::Give,
         }
@@ -209,6 +210,7 @@ mod tests {
         assert_eq!(Meeting::of(Disposition::Stop, false, false, false), Meeting::Give);
         assert_eq!(Meeting::of(Disposition::Fatal, true, true, false), Meeting::Give);
         assert_eq!(Meeting::of(Disposition::Fatal, false, true, true), Meeting::Keep);
+        assert_eq!(Meeting::of(Disposition::Fatal, true, true, true), Meeting::Drop);
     }
 
     #[test]

@@ -9,14 +9,15 @@ use bis_trace::{
 };
 use bis_tracee::{
     Resume, Status,
-    siginfo::{SigInfo, is_stop},
+    siginfo::{Disposition, SigInfo, bit, is_stop, own_pending, shared_pending},
 };
 
+use super::kept::Carrier;
 use crate::{
-    crew::Crew,
     domain::Domain,
     error::Result,
     signals::{Delivery, Meeting, OnTheWay},
+    task::Task,
 };
 
 impl Domain {
@@ -58,7 +59,12 @@ impl Domain {
     /// signal is tried again later.
     pub(super) fn bring(&mut self, tid: Tid, info: SigInfo) -> Result<bool> {
         let signal = info.signal();
-        self.carry(tid, signal)?;
+        let is_neutral = Carrier::is_neutral_for(signal);
+        if is_neutral {
+            self.carry_neutral(tid)?;
+        } else {
+            self.carry(tid, signal)?;
+        }
         self.resume(tid, Resume::Cont)?;
         loop {
             self.wait_for_report(tid)?;
@@ -67,7 +73,10 @@ impl Domain {
                 Some(Status::Signal(_)) => Some(SigInfo(self.stopped(tid)?.siginfo()?)),
                 _ => None,
             };
-            let found = arrived.map(|info| (info.signal(), self.is_carrier(tid, &info)));
+            let found = arrived.map(|info| match self.is_neutral_carrier(tid, &info) {
+                true => (if is_neutral { signal } else { info.signal() }, is_neutral),
+                false => (info.signal(), self.is_carrier(tid, &info)),
+            });
             match OnTheWay::of(report, signal, found) {
                 OnTheWay::Arrived => break,
                 OnTheWay::Meets => {
@@ -86,12 +95,18 @@ impl Domain {
         }
         let task = self.task(tid)?;
         (task.report, task.carries) = (None, None);
+        // Its carrier may have been unblocked for it.
+        self.unhush(tid)?;
         self.stopped(tid)?.set_siginfo(&info.0)?;
         Ok(true)
     }
 
     /// On its way to the stop of one signal, the task has come to that of another.
     fn meet(&mut self, tid: Tid, arrived: SigInfo) -> Result<()> {
+        if self.is_neutral_carrier(tid, &arrived) {
+            // What it was sent for waits in the stash.
+            return Ok(());
+        }
         let (found, is_carrier) = (arrived.signal(), self.is_carrier(tid, &arrived));
         if found == Signal::CONT && !is_carrier {
             let pid = self.task(tid)?.pid;
@@ -117,25 +132,92 @@ impl Domain {
             }
         }
     }
-}
 
-impl Crew {
     /// A stop or an end that was kept back comes when the call that is about to be made, or the event that is
     /// about to be written, says where the task is. True: the task goes on to it from here.
     fn carry_stop(&mut self, tid: Tid, info: SigInfo, point: SignalPoint) -> Result<bool> {
-        let pending = self.stopped(tid)?.pending()?;
-        if is_stop(info.signal()) && pending.iter().any(|info| SigInfo(*info).signal() == Signal::CONT) {
-            // Sent again, it would take back what is to take it back.
-            let pid = self.task(tid)?.pid;
-            self.unstop(pid);
-            return Ok(false);
-        }
         self.task(tid)?.stash.put_first(info);
-        self.carry(tid, info.signal())?;
+        match (is_stop(info.signal()), point) {
+            (false, _) => self.carry(tid, info.signal())?,
+            (true, SignalPoint::AfterEvent) => self.carry_neutral(tid)?,
+            // The event comes first ([`Domain::come_to_stop`]).
+            (true, SignalPoint::AfterHook) => {}
+            (true, _) => self.stop_next(tid)?,
+        }
         let is_there = point == SignalPoint::AfterEvent;
         if is_there {
             self.task(tid)?.standing.go_on();
         }
         Ok(is_there)
+    }
+
+    /// A stop that was kept back comes to the task in the call that it is about to make, or right behind it.
+    /// Nothing is sent: the call could take it, block it, or see it. The task is asked to stop, and does so
+    /// before it executes anything else.
+    pub fn stop_next(&mut self, tid: Tid) -> Result<()> {
+        let task = self.task(tid)?;
+        (task.stops_next, task.is_asked) = (true, true);
+        Ok(())
+    }
+
+    /// The task has been asked to stop, and stands in a call, or where its event has left it: here a stop
+    /// comes to it that was kept back. True: the task goes on to it.
+    pub fn come_to_stop(&mut self, tid: Tid) -> Result<bool> {
+        let Some(info) = self.take_open(tid, |info| is_stop(info.signal()))? else { return Ok(false) };
+        let in_call = self.task(tid)?.call.is_some();
+        let disposition = self.recorder().disposition(tid, info.signal())?;
+        let is_here = disposition == Disposition::Stop || disposition == Disposition::Handler && in_call;
+        if is_here {
+            return self.carry_stop(tid, info, SignalPoint::AfterEvent);
+        }
+        self.task(tid)?.stash.put_first(info);
+        Ok(false)
+    }
+
+    /// The stop that was kept back and has its place here, in the stop of the signal that was sent for it
+    /// ([`Crew::carry_neutral`]). None: it is no more to come, or not here. `is_told`: a handler can be called
+    /// here.
+    pub(super) fn take_stop(&mut self, tid: Tid, is_told: bool) -> Result<Option<SigInfo>> {
+        self.task(tid)?.carries = None;
+        if self.is_continued(tid)? {
+            let pid = self.task(tid)?.pid;
+            self.unstop(pid);
+        }
+        let Some(info) = self.take_open(tid, |info| is_stop(info.signal()))? else { return Ok(None) };
+        match self.recorder().disposition(tid, info.signal())? {
+            Disposition::Stop => {}
+            Disposition::Handler if is_told => {}
+            _ => {
+                self.task(tid)?.stash.put_first(info);
+                return Ok(None);
+            }
+        }
+        self.stopped(tid)?.set_siginfo(&info.0)?;
+        Ok(Some(info))
+    }
+
+    /// Has SIGCONT been sent to the task's process since it was sent the last stop? It waits then, or another
+    /// task has come to its stop, and that has not been looked at. A stop that is sent takes back each SIGCONT
+    /// that waits. But one that the other task had taken before that was sent earlier, and nobody can tell: it
+    /// counts all the same, because a stop that is lost does less harm than one that nothing ends.
+    fn is_continued(&mut self, tid: Tid) -> Result<bool> {
+        let cont = bit(Signal::CONT);
+        if (own_pending(tid) | shared_pending(tid)) & cont != 0 {
+            return Ok(true);
+        }
+        let pid = self.task(tid)?.pid;
+        let is_other = |task: &&Task| task.pid == pid && task.tid != tid;
+        let others: Vec<Tid> = self.tasks.values().filter(is_other).map(|task| task.tid).collect();
+        for other in others {
+            self.recorder().note_if_reported(other)?;
+            let task = self.task(other)?;
+            let has_taken = task.report == Some(Status::Signal(Signal::CONT));
+            let waits = has_taken || own_pending(other) & cont != 0;
+            // One that we have sent again is older.
+            if waits && task.carries != Some(Carrier::Same(Signal::CONT)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }

@@ -6,6 +6,43 @@ use std::collections::VecDeque;
 use bis_trace::types::Signal;
 use bis_tracee::siginfo::{SigInfo, bit, is_of_instructions, is_stop};
 
+/// The signal that was sent last to bring a task to a signal stop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Carrier {
+    /// It has the number of the signal that it brings the task to.
+    Same(Signal),
+    /// Its number means nothing: the signal takes its place in the stop. So it is with a stop (and with
+    /// SIGCONT), of which the sending alone has effects: it takes back each SIGCONT (or stop) that waits
+    /// (`prepare_signal` in the kernel's `signal.c`).
+    Neutral(Signal),
+}
+
+impl Carrier {
+    pub fn signal(self) -> Signal {
+        match self {
+            Carrier::Same(signal) | Carrier::Neutral(signal) => signal,
+        }
+    }
+
+    /// Where a signal is brought to its task by another one that is sent: is that to be a neutral one?
+    pub fn is_neutral_for(signal: Signal) -> bool {
+        is_stop(signal) || signal == Signal::CONT
+    }
+
+    /// The number of a neutral one, for a task that blocks these signals and for which those wait alone.
+    /// Nothing is executed before it arrives, so one that the task blocks is unblocked for that long, if there
+    /// is no other; one that waits would come in its place. `is_queued`: of the real-time signals, of which
+    /// the kernel queues each, so that none of the program's is dropped because of it. (The C libraries keep
+    /// the first two for themselves, and programs hardly ever block these.)
+    pub fn neutral(blocked: u64, waiting: u64, is_queued: bool) -> Signal {
+        /// SIGURG, SIGWINCH, SIGCHLD, SIGIO, SIGUSR1, SIGUSR2.
+        const CLASSIC: [u8; 6] = [23, 28, 17, 29, 10, 12];
+        let all: Vec<u8> = if is_queued { (32..=64).collect() } else { CLASSIC.to_vec() };
+        let free = |of: u64| all.iter().map(|number| Signal(*number)).find(|signal| of & bit(*signal) == 0);
+        free(blocked | waiting).or_else(|| free(waiting)).unwrap_or(Signal(all[0]))
+    }
+}
+
 /// Signals in the order in which they are to come.
 #[derive(Clone, Default, Debug)]
 pub struct Stash(VecDeque<SigInfo>);
@@ -145,6 +182,21 @@ mod tests {
         assert_eq!(kept.take_of(Signal(10)), None);
         assert_eq!(kept.take_of(Signal(40)), Some(third));
         assert!(kept.is_empty());
+    }
+
+    #[test]
+    fn a_neutral_signal_is_one_that_arrives_and_takes_nothing_from_the_program() {
+        let of = |blocked, waiting| Carrier::neutral(blocked, waiting, true);
+        let all_but = |signal| !bit(Signal(signal));
+        assert_eq!(
+            (of(0, 0), of(bit(Signal(32)), 0), of(0, bit(Signal(32)))),
+            (Signal(32), Signal(33), Signal(33))
+        );
+        assert_eq!(of(all_but(50), 0), Signal(50));
+        // All are blocked: one that does not wait already is unblocked.
+        assert_eq!(of(u64::MAX, bit(Signal(32))), Signal(33));
+        assert_eq!(Carrier::neutral(bit(Signal(23)), 0, false), Signal(28));
+        assert!(Carrier::is_neutral_for(Signal(20)) && !Carrier::is_neutral_for(Signal(10)));
     }
 
     #[test]

@@ -3,10 +3,11 @@
 
 use bis_trace::types::{Signal, Tid};
 use bis_tracee::{
-    siginfo::{SigInfo, bit},
+    siginfo::{SigInfo, bit, is_stop, own_pending},
     sys,
 };
 
+use super::kept::Carrier;
 use crate::{
     crew::Crew,
     domain::Domain,
@@ -80,14 +81,45 @@ impl Crew {
     pub fn unstop(&mut self, pid: Tid) {
         for task in self.tasks.values_mut().filter(|task| task.pid == pid) {
             task.stash.drop_stops();
+            task.interrupts = task.interrupts.filter(|signal| !is_stop(*signal));
         }
     }
 
     /// Sends a signal that only brings the task to a signal stop.
     pub fn carry(&mut self, tid: Tid, signal: Signal) -> Result<()> {
+        self.send_carrier(tid, Carrier::Same(signal))
+    }
+
+    /// As [`Crew::carry`], for a stop or SIGCONT: the task stands at the place for it, and executes nothing
+    /// before it arrives. Of what comes meanwhile, the kernel knows in that stop how it bears on a stop: a
+    /// SIGCONT that is sent then makes it none (`ptrace_signal` and `do_signal_stop` in its `signal.c`).
+    pub fn carry_neutral(&mut self, tid: Tid) -> Result<()> {
+        let mask = self.stopped(tid)?.sigmask()?;
+        // A timer's may be blocked when the task goes on ([`Crew::hush`]).
+        let (blocked, waiting) = (mask | self.task(tid)?.stash.timers(), own_pending(tid));
+        for is_queued in [true, false] {
+            let signal = Carrier::neutral(blocked, waiting, is_queued);
+            if mask & bit(signal) != 0 {
+                self.stopped(tid)?.set_sigmask(mask & !bit(signal))?;
+                self.task(tid)?.hushed.get_or_insert(mask);
+            }
+            match self.send_carrier(tid, Carrier::Neutral(signal)) {
+                // Of a classic one, the kernel sends the number all the same.
+                Err(RecordError::Unsupported { .. }) if is_queued => {}
+                other => return other,
+            }
+        }
+        Ok(())
+    }
+
+    fn send_carrier(&mut self, tid: Tid, carrier: Carrier) -> Result<()> {
         let task = self.task(tid)?;
-        task.carries = Some(signal);
-        match sys::carry(task.pid, tid, signal) {
+        task.carries = Some(carrier);
+        let value = match carrier {
+            Carrier::Same(_) => sys::carried_value(),
+            Carrier::Neutral(_) => sys::neutral_value(),
+        };
+        match sys::carry(task.pid, tid, carrier.signal(), value) {
             Err(error) if error.is_out_of_signals() => {
                 let what = "has as many signals waiting as it may (ulimit -i; raise it)".into();
                 Err(RecordError::Unsupported { tid, what })
@@ -96,12 +128,20 @@ impl Crew {
         }
     }
 
-    /// Is it the signal that we sent ourselves to bring a task to a signal stop? Where as many wait as may
+    /// Is it a signal that we sent ourselves to bring a task to a signal stop? Where as many wait as may
     /// (RLIMIT_SIGPENDING), the kernel sends it all the same, but forgets what was to be told with it.
     pub fn is_carrier(&self, tid: Tid, info: &SigInfo) -> bool {
         let is_ours = info.code() == libc::SI_QUEUE && info.value() == sys::carried_value();
         let carries = self.tasks.get(&tid).and_then(|task| task.carries);
-        is_ours || carries == Some(info.signal()) && info.is_bare()
+        let is_bare = carries == Some(Carrier::Same(info.signal())) && info.is_bare();
+        is_ours || is_bare || self.is_neutral_carrier(tid, info)
+    }
+
+    /// Is it one whose number means nothing?
+    pub fn is_neutral_carrier(&self, tid: Tid, info: &SigInfo) -> bool {
+        let is_ours = info.code() == libc::SI_QUEUE && info.value() == sys::neutral_value();
+        let carries = self.tasks.get(&tid).and_then(|task| task.carries);
+        is_ours || carries == Some(Carrier::Neutral(info.signal())) && info.is_bare()
     }
 
     /// The first signal that was kept back, is not blocked, and is `wanted`.

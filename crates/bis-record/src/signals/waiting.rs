@@ -6,7 +6,10 @@ use bis_syscalls::{Call, Receiver, row};
 use bis_trace::types::{Addr, Registers, Signal, Tid};
 use bis_tracee::siginfo::{Disposition, SigInfo, bit, disposition, has_open, may_take};
 
-use super::asked::{Asked, Moment};
+use super::{
+    asked::{Asked, Moment},
+    kept::Carrier,
+};
 use crate::{crew::Crew, domain::Domain, error::Result, events::Recorder, task::Task};
 
 impl Domain {
@@ -91,7 +94,7 @@ impl Crew {
     /// that one's to handle (`first.rs`).
     pub fn first_for(&mut self, tid: Tid, info: &SigInfo) -> Result<Option<Tid>> {
         let task = self.task(tid)?;
-        let (first, is_carried) = (task.pid, task.carries == Some(info.signal()));
+        let (first, is_carried) = (task.pid, task.carries == Some(Carrier::Same(info.signal())));
         // Of one of which the kernel has kept nothing but the number, nobody knows whom it was sent to.
         if first == tid || is_carried || info.is_bare() || !info.is_of_process() {
             return Ok(None);

@@ -44,7 +44,7 @@ impl Domain {
         // Where an event says that it is, or in its call. A stop that it comes to before makes the kernel
         // forget it: it is asked each time.
         let is_place = how == Resume::Syscall || how != Resume::Listen && !task.standing.is_midway();
-        let halts = task.is_halted && is_place;
+        let halts = task.is_halted && is_place || task.stops_next && how != Resume::Listen;
         let signal = task.inject.take();
         if how != Resume::Listen && task.call.is_none() {
             task.since_event.go_on();
@@ -224,6 +224,16 @@ impl Domain {
 }
 
 impl Recorder<'_> {
+    /// Takes down what a task that runs has to report already, if it has anything.
+    pub fn note_if_reported(&mut self, tid: Tid) -> Result<()> {
+        let runs = self.tasks.get(&tid).is_some_and(|task| matches!(task.handle, Handle::Running(_)));
+        if runs && sys::has_report(tid) {
+            let status = task::wait_for(tid)?;
+            self.note(tid, status);
+        }
+        Ok(())
+    }
+
     /// Takes down what a wait has reported.
     pub fn note(&mut self, tid: Tid, status: Status) {
         tracing::trace!(domain = %self.id, %tid, %status, "report");
