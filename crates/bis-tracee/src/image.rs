@@ -186,10 +186,10 @@ pub fn spawn_stub_in(
     Ok((slot, memory))
 }
 
-/// Tells the kernel where a 32-bit program that is to be replayed has its vdso. Calls that the program makes by
-/// `syscall` or `sysenter` come back there, and so does a `syscall` without a stack, which is no call
-/// (`do_fast_syscall_32` of the kernel's `arch/x86/entry/`). Nothing is mapped behind this. How far behind the
-/// vdso's begin they come back is this kernel's matter.
+/// Tells the kernel where a 32-bit program that is to be replayed has its vdso. Calls that the program makes
+/// by `syscall` or `sysenter` come back there, and so does a `syscall` without a stack, which is no call
+/// (`do_fast_syscall_32` of the kernel's `arch/x86/entry/`). Nothing is mapped behind this. How far behind
+/// the vdso's begin they come back is this kernel's matter.
 ///
 /// # Errors
 /// [`TraceeError::Died`] when the task was killed meanwhile; else a bug.

@@ -1,7 +1,7 @@
 //! Tracees that have ended, for whose ends no thread of ours has waited yet.
 //!
-//! The kernel tells the parent of a traced process of its end (SIGCHLD, `wait`) only when the tracer has waited
-//! for it. A pidfd is readable before that, and /proc says `Z`.
+//! The kernel tells the parent of a traced process of its end (SIGCHLD, `wait`) only when the tracer has
+//! waited for it. A pidfd is readable before that, and /proc says `Z`.
 
 use std::{
     sync::{

@@ -219,8 +219,8 @@ impl Crew {
     }
 }
 
-/// The registers at a call's entry, as the kernel returns with them. From a `syscall` in 32-bit text, whose entry
-/// puts the stack pointer into r8, it returns by `sysret`, which clears three that such text cannot see
+/// The registers at a call's entry, as the kernel returns with them. From a `syscall` in 32-bit text, whose
+/// entry puts the stack pointer into r8, it returns by `sysret`, which clears three that such text cannot see
 /// (`arch/x86/entry/entry_64_compat.S`). In replay that is so by itself.
 fn returned(entry: Registers) -> Registers {
     let is_by_syscall = entry.is_narrow() && entry.r8 == entry.rsp;

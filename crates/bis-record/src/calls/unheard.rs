@@ -6,8 +6,8 @@
 //!
 //! So at the entry of such a wait it is looked whether a child of the caller's process has ended unheard, and
 //! the supervisors are given the time to hear of it. Whatever the program knew before its call has ended by
-//! then. To look after the call would not be cheaper: it would have to be made twice. A hook makes such a wait
-//! first, and leaves it to be traced where it has found nobody (`general.c`).
+//! then. To look after the call would not be cheaper: it would have to be made twice. A hook makes such a
+//! wait first, and leaves it to be traced where it has found nobody (`general.c`).
 //!
 //! That a child ends without a tracer (detached in its last stop) was tried in place of this. A child that is
 //! killed may go through that stop before its supervisor has heard of it.

@@ -175,8 +175,8 @@ impl Domain {
     }
 
     /// The stop that was kept back and has its place here, in the stop of the signal that was sent for it
-    /// ([`Crew::carry_neutral`]). None: it is no more to come, or not here. `is_told`: a handler can be called
-    /// here.
+    /// ([`Crew::carry_neutral`]). None: it is no more to come, or not here. `is_told`: a handler can be
+    /// called here.
     pub(super) fn take_stop(&mut self, tid: Tid, is_told: bool) -> Result<Option<SigInfo>> {
         self.task(tid)?.carries = None;
         if self.is_continued(tid)? {
@@ -197,9 +197,9 @@ impl Domain {
     }
 
     /// Has SIGCONT been sent to the task's process since it was sent the last stop? It waits then, or another
-    /// task has come to its stop, and that has not been looked at. A stop that is sent takes back each SIGCONT
-    /// that waits. But one that the other task had taken before that was sent earlier, and nobody can tell: it
-    /// counts all the same, because a stop that is lost does less harm than one that nothing ends.
+    /// task has come to its stop, and that has not been looked at. A stop that is sent takes back each
+    /// SIGCONT that waits. But one that the other task had taken before that was sent earlier, and nobody can
+    /// tell: it counts all the same, because a stop that is lost does less harm than one that nothing ends.
     fn is_continued(&mut self, tid: Tid) -> Result<bool> {
         let cont = bit(Signal::CONT);
         if (own_pending(tid) | shared_pending(tid)) & cont != 0 {

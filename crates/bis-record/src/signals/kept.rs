@@ -30,10 +30,10 @@ impl Carrier {
     }
 
     /// The number of a neutral one, for a task that blocks these signals and for which those wait alone.
-    /// Nothing is executed before it arrives, so one that the task blocks is unblocked for that long, if there
-    /// is no other; one that waits would come in its place. `is_queued`: of the real-time signals, of which
-    /// the kernel queues each, so that none of the program's is dropped because of it. (The C libraries keep
-    /// the first two for themselves, and programs hardly ever block these.)
+    /// Nothing is executed before it arrives, so one that the task blocks is unblocked for that long, if
+    /// there is no other; one that waits would come in its place. `is_queued`: of the real-time signals, of
+    /// which the kernel queues each, so that none of the program's is dropped because of it. (The C libraries
+    /// keep the first two for themselves, and programs hardly ever block these.)
     pub fn neutral(blocked: u64, waiting: u64, is_queued: bool) -> Signal {
         /// SIGURG, SIGWINCH, SIGCHLD, SIGIO, SIGUSR1, SIGUSR2.
         const CLASSIC: [u8; 6] = [23, 28, 17, 29, 10, 12];

@@ -1,5 +1,5 @@
-//! Addresses that a task has named to the kernel, which writes there at the task's end, and in an exec, or runs
-//! its handlers there. A value.
+//! Addresses that a task has named to the kernel, which writes there at the task's end, and in an exec, or
+//! runs its handlers there. A value.
 
 use std::mem;
 
