@@ -212,6 +212,8 @@ impl Domain {
         if session.traced.is_used() {
             self.tell_exec(former, tid, nr, id);
         }
+        // Who looks at the old seat has nobody to send elsewhere any more.
+        self.watched.seat.set_runner(Tid(0));
         let task = Task { traits, stand_in, own_name: session.own_name(pid), ..Task::new(stopped, pid) };
         let mut domain = match Domain::from_exec(&session, id, task, ppid, core) {
             Err(RecordError::Tracee(TraceeError::Died(_))) => return Ok(None),

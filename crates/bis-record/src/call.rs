@@ -323,9 +323,9 @@ impl Domain {
     fn way_into_call(&mut self, tid: Tid, in_background: bool) -> Result<Onward> {
         let call = self.call(tid)?;
         let (handler, is_entered) = (call.handler(), call.telling.is_entered());
-        let copies_memory = handler.is_some_and(|handler| steps(handler).copies_memory);
+        let is_about_space = handler.is_some_and(|handler| steps(handler).is_about_space);
         let (has_others, is_alone) = (self.tasks.len() > 1, self.is_alone());
-        Ok(IntoCall { in_background, copies_memory, is_entered, has_others, is_alone }.onward())
+        Ok(IntoCall { in_background, is_about_space, is_entered, has_others, is_alone }.onward())
     }
 
     /// Moves the call's pieces of memory to scratch. False: a block has to be mapped first, for which the
@@ -348,6 +348,8 @@ impl Domain {
                 }
                 Ok(true)
             }
+            // It would be dropped here, and others know already that the task is in it.
+            Room::Map(..) if !self.call(tid)?.telling.is_untold() => Ok(true),
             Room::Map(base, len) => {
                 if let Some(stream) = self.call(tid)?.lock.let_go() {
                     self.session.stdio.unlock(stream, self.id);

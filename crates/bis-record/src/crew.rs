@@ -11,7 +11,9 @@ use std::{
 };
 
 use bis_trace::types::{DomainId, Tid};
-use bis_tracee::{Memory, Status, Stopped, TraceeError, siginfo::SigInfo, sys, written::Writes};
+use bis_tracee::{
+    Memory, Status, Stopped, TraceeError, siginfo::SigInfo, sys, task::is_alive, written::Writes,
+};
 
 use crate::{
     error::{RecordError, Result},
@@ -85,8 +87,12 @@ impl Crew {
 
     /// The stopped task. Only while its report is handled or it is ready.
     pub fn stopped(&mut self, tid: Tid) -> Result<&mut Stopped> {
-        match &mut self.task(tid)?.handle {
+        let task = self.task(tid)?;
+        let is_told = matches!(task.report, Some(Status::Exited(_) | Status::Killed(_)));
+        match &mut task.handle {
             Handle::Stopped(stopped) => Ok(stopped),
+            // It was killed: its end is told, or on its way.
+            Handle::Taken if is_told || !is_alive(tid) => Err(TraceeError::Died(tid).into()),
             other => Err(RecordError::Bug { tid, what: format!("the task is not stopped: {other:?}") }),
         }
     }
@@ -99,9 +105,10 @@ pub fn with_slot<W: AsMut<Crew>, T>(
     tid: Tid,
     use_it: impl FnOnce(&mut W, &mut Option<Stopped>) -> Result<T>,
 ) -> Result<T> {
+    whole.as_mut().stopped(tid)?;
     let handle = mem::replace(&mut whole.as_mut().task(tid)?.handle, Handle::Taken);
     let Handle::Stopped(stopped) = handle else {
-        return Err(RecordError::Bug { tid, what: format!("the task is not stopped: {handle:?}") });
+        return Err(RecordError::Bug { tid, what: "it has just been stopped".into() });
     };
     let mut slot = Some(stopped);
     let result = use_it(whole, &mut slot);

@@ -387,8 +387,6 @@ struct TaskEnd {
 struct TaskExit {
   status @0 :TaskEnd;
   outcome @1 :Outcome;          # its registers are not `rax`
-  ownCpuid @2 :Bool;            # its text may ask `cpuid` unseen, which tells it the core
-  core @3 :UInt16;              # the number of the core on which it was recorded, and one, if it is told that; 0: it is not, or it was the first
 }
 
 struct Meta {

@@ -100,6 +100,11 @@ impl Seat {
         self.core.fetch_or(STAYS, Ordering::AcqRel);
     }
 
+    /// Do its tasks have to be on the core where they are?
+    pub fn stays(&self) -> bool {
+        self.core.load(Ordering::Acquire) & STAYS != 0
+    }
+
     /// The thread that supervises.
     pub fn supervisor(&self) -> Tid {
         Tid(self.supervisor.load(Ordering::Relaxed))
@@ -172,9 +177,8 @@ impl Seat {
     /// None: there is nothing to balance.
     fn pinned(&self, id: u64) -> Option<Pinned> {
         let core = self.core.load(Ordering::Acquire);
-        if core & STAYS != 0 || core == NOWHERE {
-            return None;
-        }
+        let is_movable = core & STAYS == 0 && core != NOWHERE;
+        is_movable.then_some(())?;
         Some(Pinned { id, core, supervisor: self.supervisor(), runner: self.runner() })
     }
 }
@@ -559,6 +563,7 @@ mod tests {
         seat.set_core(here);
         seat.send_to(here + 1);
         assert_eq!(seat.core(), Some(here), "it goes by itself, and still stays");
-        assert!(seat.pinned(0).is_none() && Seat::default().core().is_none());
+        assert!(seat.stays() && seat.pinned(0).is_none());
+        assert!(!Seat::default().stays() && Seat::default().core().is_none());
     }
 }

@@ -8,7 +8,7 @@ use std::{
         Condvar, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bis_trace::types::Tid;
@@ -30,15 +30,23 @@ pub(crate) fn tell() {
     }
 }
 
-/// Waits until the end of this tracee, which is another thread's, has been waited for.
-pub fn wait_until_heard(tid: Tid) {
+/// Waits until the end of this tracee, which is another thread's, has been waited for; but not for longer
+/// than a second. True: it has.
+pub fn wait_until_heard(tid: Tid) -> bool {
+    /// Its supervisor may be waiting for the one that waits here: better nobody is found than nothing goes
+    /// on.
+    const WAIT_MAX: Duration = Duration::from_secs(1);
     /// A thread that ends leaves its tracees to the kernel, which tells their parents, and not us.
     const LOOK_EVERY: Duration = Duration::from_millis(1);
     WAITING.fetch_add(1, Ordering::SeqCst);
     let mut lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
-    while sys::ended_unheard(Some(tid)).is_some() {
+    let began = Instant::now();
+    let mut is_heard = sys::ended_unheard(Some(tid)).is_none();
+    while !is_heard && began.elapsed() < WAIT_MAX {
         lock = HEARD.wait_timeout(lock, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner).0;
+        is_heard = sys::ended_unheard(Some(tid)).is_none();
     }
     drop(lock);
     WAITING.fetch_sub(1, Ordering::SeqCst);
+    is_heard
 }

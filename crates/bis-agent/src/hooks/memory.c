@@ -1,6 +1,6 @@
 // Calls that change the address space: mmap, munmap, mprotect, brk, madvise. They are made here where they concern plain memory
 // only: what is mapped, is the program's, and is nothing that the recorder knows of. The ranges of which that is so are in a list
-// that is kept here and by the supervisor, which takes out of it what any event changes. What is missing in it is only slower.
+// that is kept here and by the supervisor, which takes out of it what an event makes unlike that. What is missing in it is only slower.
 //
 // Replay must do the same to its address space. An entry says what, so that it comes at the same place among the program's stores;
 // there the call stops, and its supervisor lets it be made.

@@ -37,9 +37,9 @@ pub type Leave = fn(&mut Domain, &mut Exit<'_>) -> Result<()>;
 pub struct Steps {
     /// Does it wait until another task has done something, whatever the table of all calls says?
     pub waits: fn(&Crew, &Call) -> bool,
-    /// It copies the caller's memory: nobody may change that from the call's begin on, until it is known
-    /// where the copy is.
-    pub copies_memory: bool,
+    /// It copies the caller's address space: nobody may change that from the call's begin on, until it is
+    /// known where the copy is. Or it changes what is mapped there: nobody may copy that before its event.
+    pub is_about_space: bool,
     /// The file or segment whose content it changes, or shows.
     pub touches: Touches,
     /// At its entry.
@@ -59,7 +59,7 @@ pub struct Steps {
 
 const PLAIN: Steps = Steps {
     waits: |_, _| false,
-    copies_memory: false,
+    is_about_space: false,
     touches: Touches::Target,
     enter: |_, _, _| Ok(Entry::Make),
     again: |_, _| Ok(Entry::Make),
@@ -90,10 +90,13 @@ const LENGTH: Steps = Steps {
     ..PLAIN
 };
 
+/// It changes what is mapped, or what may be done there.
+const SPACE: Steps = Steps { is_about_space: true, ..PLAIN };
+
 /// It makes a task, by copying the caller's memory or by sharing it, and may wait for it.
 const COPIES: Steps = Steps {
     waits: |crew, call| CloneArgs::of(call, &crew.memory).flags & CLONE_VFORK != 0,
-    copies_memory: true,
+    is_about_space: true,
     ..PLAIN
 };
 
@@ -114,20 +117,20 @@ const EXIT: Steps =
 pub fn steps(handler: Handler) -> Steps {
     use Handler as H;
     match handler {
-        H::Mmap => Steps { touches: Touches::Mapped, enter: |domain, tid, call| domain.enter_mmap(tid, call), leave: Domain::leave_mmap, failed: Domain::fail_mmap, ..PLAIN },
-        H::Munmap => Steps { enter: Domain::enter_munmap, leave: |domain, it| domain.leave_munmap(it.tid, it.args(), it.outcome), ..PLAIN },
-        H::Mprotect => Steps { enter: |domain, tid, call| domain.enter_mprotect(tid, call), leave: |domain, it| domain.protected(it.tid, it.args(), it.outcome), failed: |domain, it| domain.fail_mprotect(it.tid, it.args(), it.outcome), ..PLAIN },
-        H::Mremap => Steps { enter: |domain, tid, call| domain.enter_mremap(tid, call), leave: Domain::leave_mremap, failed: Domain::fail_mremap, ..PLAIN },
-        H::Brk => Steps { leave: |domain, it| domain.leave_brk(it), ..PLAIN },
-        H::Madvise => Steps { enter: |domain, tid, call| domain.enter_madvise(tid, call), leave: |domain, it| domain.leave_madvise(it), failed: |domain, it| domain.fail_madvise(it), ..PLAIN },
+        H::Mmap => Steps { touches: Touches::Mapped, enter: |domain, tid, call| domain.enter_mmap(tid, call), leave: Domain::leave_mmap, failed: Domain::fail_mmap, ..SPACE },
+        H::Munmap => Steps { enter: Domain::enter_munmap, leave: |domain, it| domain.leave_munmap(it.tid, it.args(), it.outcome), ..SPACE },
+        H::Mprotect => Steps { enter: |domain, tid, call| domain.enter_mprotect(tid, call), leave: |domain, it| domain.protected(it.tid, it.args(), it.outcome), failed: |domain, it| domain.fail_mprotect(it.tid, it.args(), it.outcome), ..SPACE },
+        H::Mremap => Steps { enter: |domain, tid, call| domain.enter_mremap(tid, call), leave: Domain::leave_mremap, failed: Domain::fail_mremap, ..SPACE },
+        H::Brk => Steps { leave: |domain, it| domain.leave_brk(it), ..SPACE },
+        H::Madvise => Steps { enter: |domain, tid, call| domain.enter_madvise(tid, call), leave: |domain, it| domain.leave_madvise(it), failed: |domain, it| domain.fail_madvise(it), ..SPACE },
         H::RemapFilePages | H::PkeyMprotect => REFUSED,
-        H::Shmat => Steps { touches: Touches::Segment, enter: |domain, tid, call| domain.enter_shmat(tid, call), leave: Domain::leave_shmat, ..PLAIN },
-        H::Shmdt => Steps { leave: Domain::leave_shmdt, ..PLAIN },
+        H::Shmat => Steps { touches: Touches::Segment, enter: |domain, tid, call| domain.enter_shmat(tid, call), leave: Domain::leave_shmat, ..SPACE },
+        H::Shmdt => Steps { leave: Domain::leave_shmdt, ..SPACE },
 
         H::Clone => Steps { enter: |domain, tid, call| domain.enter_clone(tid, call), ..COPIES },
         H::Clone3 => Steps { enter: |domain, tid, call| domain.enter_clone3(tid, call), ..COPIES },
         H::Fork => Steps { enter: |domain, tid, _| Ok(domain.enter_copy(tid)), ..COPIES },
-        H::Vfork => Steps { copies_memory: false, ..COPIES },
+        H::Vfork => Steps { is_about_space: false, ..COPIES },
         H::Execve => Steps { enter: |domain, tid, call| domain.enter_exec(tid, ExecArgs::of_execve(call)), ..EXEC },
         H::Execveat => Steps { enter: |domain, tid, call| domain.enter_exec(tid, ExecArgs::of_execveat(call)), ..EXEC },
         H::Exit | H::ExitGroup => EXIT,
@@ -221,10 +224,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_copies_memory_makes_a_process_or_may() {
-        let copies = |handler| steps(handler).copies_memory;
-        assert!(copies(Handler::Fork) && copies(Handler::Clone) && copies(Handler::Clone3));
+    fn what_makes_a_process_and_what_maps_is_about_the_address_space() {
+        use Handler as H;
+        let is_about_space = |handler: &H| steps(*handler).is_about_space;
+        let makes = [H::Fork, H::Clone, H::Clone3];
+        let maps = [H::Mmap, H::Munmap, H::Mprotect, H::Mremap, H::Brk, H::Madvise, H::Shmat, H::Shmdt];
+        assert!(makes.iter().chain(&maps).all(is_about_space));
         // The child of a vfork shares its parent's memory.
-        assert!(!copies(Handler::Vfork) && !copies(Handler::Execve));
+        assert!(![H::Vfork, H::Execve, H::Wait].iter().any(is_about_space));
     }
 }

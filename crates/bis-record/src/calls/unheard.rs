@@ -13,10 +13,13 @@
 //! killed may go through that stop before its supervisor has heard of it.
 
 use bis_syscalls::Call;
-use bis_trace::types::Tid;
-use bis_tracee::{proc::Stat, sys, task, unheard};
+use bis_trace::types::{Fd, Tid};
+use bis_tracee::{
+    proc::{self, Stat},
+    sys, task, unheard,
+};
 
-use crate::{domain::Domain, error::Result, session::Session};
+use crate::{domain::Domain, error::Result, session::Session, task::Task};
 
 /// Whose end a wait that does not wait asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,6 +75,11 @@ impl Domain {
             Sought::Child(number) => Sought::Child(self.session.outside(tid, number)),
             Sought::Any => Sought::Any,
         };
+        // The child's supervisor may be waiting for the stream that one of ours is writing to.
+        let writes = |task: &Task| task.call.as_ref().is_some_and(|call| call.lock.held().is_some());
+        if self.tasks.values().any(writes) || self.is_blocking_pidfd(tid, call) {
+            return Ok(());
+        }
         let pid = self.task(tid)?.pid;
         let mut has_waited = false;
         while let Some(child) = self.session.unheard_child(pid, sought) {
@@ -87,10 +95,23 @@ impl Domain {
                 self.write_entry(tid)?;
                 self.release_tokens()?;
             }
-            unheard::wait_until_heard(child);
             has_waited = true;
+            if !unheard::wait_until_heard(child) {
+                tracing::warn!(%tid, %child, "a child's end was not heard of in time");
+                break;
+            }
         }
         if has_waited { self.ensure_tokens() } else { Ok(()) }
+    }
+}
+
+impl Domain {
+    /// Does the call wait for whom a descriptor stands for, as long as that takes?
+    fn is_blocking_pidfd(&self, tid: Tid, call: &Call) -> bool {
+        let is_of_pidfd = call.nr == libc::SYS_waitid.cast_unsigned() && call.u32(0) == libc::P_PIDFD;
+        let waits = call.u32(3) & libc::WNOHANG.cast_unsigned() == 0;
+        let flags = || proc::open_flags(tid, Fd::of_arg(call.args[1])).unwrap_or(0);
+        is_of_pidfd && waits && flags() & libc::O_NONBLOCK == 0
     }
 }
 

@@ -274,7 +274,9 @@ impl Domain {
         // Signals that have come meanwhile, and one that was about to be delivered, come all the same.
         let mut since: Vec<SigInfo> = self.task(tid)?.stash.replace(&kept.stash).collect();
         if let Some(Status::Signal(_)) = self.task(tid)?.report {
-            since.push(SigInfo(self.stopped(tid)?.siginfo()?));
+            let info = SigInfo(self.stopped(tid)?.siginfo()?);
+            // What one was sent for that only carries is kept already.
+            since.extend((!self.is_carrier(tid, &info)).then_some(info));
         }
         self.drop_call(tid);
         let stopped = self.stopped(tid)?;
@@ -292,6 +294,7 @@ impl Domain {
         task.stacks = Stacks::with_left(kept.left_stack);
         task.timers = Timers::default();
         task.interrupts = None;
+        (task.carries, task.stops_next) = (None, false);
         task.expect_signal = None;
         task.inject = None;
         for info in since {

@@ -176,7 +176,7 @@ impl Process {
         let text = self.space.patches().text_at(start);
         let found = text.is_some_and(|text| text.file.may_ask_cpuid(text.part(text.offset), cache));
         if found {
-            tracing::info!(domain = %self.id, %start, "cpuid may be asked unseen: it stays on the first core");
+            tracing::info!(domain = %self.id, %start, "cpuid may be asked unseen: it stays on its core");
             self.space.set_own_cpuid();
         }
     }

@@ -1,10 +1,10 @@
 //! Calls of hooks that have changed the address space, and the list of the ranges in which they may.
 //!
 //! A range is *plain* if it is mapped, is the program's, and nothing is known of it here: private, not
-//! executable, not where something may grow to, no file that may change. The hooks (`memory.c`) add what they
-//! map. What an event changes is taken out as the event is written ([`follow`]), whoever has changed it. What
-//! is missing is only slower. What a program's begin has mapped, or a call of its own, is added there, if it
-//! is plain.
+//! executable, not where something may grow to, no file that may change. The hooks (`memory.c`) add what
+//! they map. What an event changes is taken out as the event is written ([`follow`]), whoever has changed
+//! it, unless it is as plain as before: another protection, harmless advice. What is missing is only
+//! slower. What a program's begin has mapped, or a call of its own, is added there, if it is plain.
 
 use bis_trace::types::{Addr, prot};
 use std::{cmp::Reverse, ops::Range, slice};

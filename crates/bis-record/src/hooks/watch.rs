@@ -284,7 +284,8 @@ impl Watch {
             let runner = watched.seat.runner();
             let alone = watched.get(state::ALONE) != 0 && runner != Tid(0);
             let loose = watched.loose.load(Ordering::Relaxed);
-            if !loose && alone && hooked > HOOKED_MIN && stops <= STOPS_MAX {
+            let may_leave = alone && !watched.seat.stays();
+            if !loose && may_leave && hooked > HOOKED_MIN && stops <= STOPS_MAX {
                 watched.loose.store(true, Ordering::Relaxed);
                 cores.unpin(runner);
             } else if loose && (!alone || stops > STOPS_MAX) {

@@ -60,6 +60,8 @@ impl Domain {
     pub(super) fn bring(&mut self, tid: Tid, info: SigInfo) -> Result<bool> {
         let signal = info.signal();
         let is_neutral = Carrier::is_neutral_for(signal);
+        // It would be asked to stop each time that it goes on, before the signal comes.
+        self.task(tid)?.stops_next = false;
         if is_neutral {
             self.carry_neutral(tid)?;
         } else {

@@ -82,6 +82,7 @@ impl Crew {
         for task in self.tasks.values_mut().filter(|task| task.pid == pid) {
             task.stash.drop_stops();
             task.interrupts = task.interrupts.filter(|signal| !is_stop(*signal));
+            task.stops_next = false;
         }
     }
 

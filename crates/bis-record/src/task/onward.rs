@@ -20,9 +20,10 @@ pub enum Onward {
 pub struct IntoCall {
     /// It may take a while, and others could run meanwhile.
     pub in_background: bool,
-    /// It copies memory somewhere in the call: nobody may change that before the copy's place is known, even
-    /// if the call was interrupted, others had their turn, and it is made again.
-    pub copies_memory: bool,
+    /// It copies the address space somewhere in the call, or changes what is mapped there: nobody may change
+    /// or copy that before its event, even if the call was interrupted, others had their turn, and it is made
+    /// again.
+    pub is_about_space: bool,
     /// That it is in the call is written already.
     pub is_entered: bool,
     pub has_others: bool,
@@ -32,7 +33,7 @@ pub struct IntoCall {
 
 impl IntoCall {
     pub fn onward(&self) -> Onward {
-        let others_may = self.in_background || !self.copies_memory && self.has_others && self.is_entered;
+        let others_may = self.in_background || !self.is_about_space && self.has_others && self.is_entered;
         // Who is alone sleeps in the scheduler, which counts us as idle.
         if others_may || self.is_alone {
             Onward::Goes(Resume::Syscall)
@@ -49,7 +50,7 @@ mod tests {
     /// A prompt call of one of several tasks.
     const PROMPT: IntoCall = IntoCall {
         in_background: false,
-        copies_memory: false,
+        is_about_space: false,
         is_entered: false,
         has_others: true,
         is_alone: false,
@@ -64,10 +65,10 @@ mod tests {
     }
 
     #[test]
-    fn a_call_in_which_others_know_a_task_to_be_is_waited_for_only_where_it_copies_memory() {
+    fn x() {
         let entered = IntoCall { is_entered: true, ..PROMPT };
         assert_eq!(entered.onward(), Onward::Goes(Resume::Syscall));
-        let copies = IntoCall { copies_memory: true, ..entered };
+        let copies = IntoCall { is_about_space: true, ..entered };
         assert_eq!(copies.onward(), Onward::GoesAlone(Resume::Syscall));
     }
 
