@@ -11,7 +11,7 @@ pub struct Arrival {
     pub in_call: bool,
     /// Where the task's last event has left it, and the signal was to come before the task goes on.
     pub is_expected: bool,
-    /// It had been kept back, and has been sent again because its place is here.
+    /// It had been kept back, and has been brought here because its place is here.
     pub is_due: bool,
     /// It is a timer's, and a handler has only just returned.
     pub is_storm: bool,
@@ -94,8 +94,8 @@ impl Meeting {
 pub enum Delivery {
     /// Not at all: the process has changed its mind, and ignores it now.
     Drop,
-    /// It is sent again, and stops or ends the process in the call that the task is about to make: that says
-    /// where the task is.
+    /// It is brought to the task again, and stops or ends the process in the call that it is about to make:
+    /// that says where the task is.
     Carry,
     /// It is sent again, and the task goes on to its end at once, without the call that it was about to make.
     End,
