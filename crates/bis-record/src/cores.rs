@@ -41,7 +41,7 @@ pub struct Cores {
     crowded_until: AtomicU64,
     /// Until when each is avoided: microseconds since then.
     avoided_until: Vec<AtomicU64>,
-    /// How many domains have been told to stay for good.
+    /// The slot at which the next domain that stays for good looks first, and all behind it in turn.
     for_good: AtomicUsize,
     /// The slot that all domains share (`gather.rs`); [`NOWHERE`]: they are spread.
     shared: AtomicUsize,

@@ -178,8 +178,7 @@ impl Seat {
     fn pinned(&self, id: u64) -> Option<Pinned> {
         let core = self.core.load(Ordering::Acquire);
         let is_movable = core & STAYS == 0 && core != NOWHERE;
-        is_movable.then_some(())?;
-        Some(Pinned { id, core, supervisor: self.supervisor(), runner: self.runner() })
+        is_movable.then(|| Pinned { id, core, supervisor: self.supervisor(), runner: self.runner() })
     }
 }
 

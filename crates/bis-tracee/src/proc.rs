@@ -10,7 +10,10 @@ use std::{
     io::{self, Read},
     os::{
         fd::{AsFd, AsRawFd},
-        unix::{ffi::OsStrExt, fs::FileExt, fs::MetadataExt as _},
+        unix::{
+            ffi::OsStrExt,
+            fs::{FileExt, MetadataExt as _},
+        },
     },
     path::{Path, PathBuf},
     time::Duration,

@@ -76,7 +76,7 @@ impl Looks {
     }
 
     /// All that wait, `spent` after the last: a program maps many files at once, and each look goes through
-    /// all processes. None: the thread ends.
+    /// all processes. Nothing: the thread ends.
     fn next(&self, spent: Duration) -> Vec<Look> {
         let mut waiting = self.lock();
         waiting.spent += spent;

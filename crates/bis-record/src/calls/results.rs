@@ -19,7 +19,11 @@ use bis_trace::{
     event::{Cloned, Effect, MemWrite, Outcome},
     types::{Addr, Fd, PAGE, Tid, prot},
 };
-use bis_tracee::{Memory, Usable, maps, proc};
+use bis_tracee::{
+    Memory, Usable,
+    maps::{self, Extent},
+    proc,
+};
 
 use crate::{
     calls::{
@@ -221,21 +225,32 @@ pub fn ignores_lost_time(nr: u64) -> bool {
 /// The result of a call that could not use the program's memory.
 pub const EFAULT: i64 = -(libc::EFAULT as i64);
 
-/// A task's memory, page by page, as its mappings tell it.
-#[derive(Clone, Copy)]
-struct Pages {
+/// The memory where a call's pieces are at home, page by page, as the task's mappings tell it. They are asked
+/// once, and only if they have to be.
+struct Pages<'c> {
     tid: Tid,
+    call: &'c InCall,
+    extents: Option<Vec<Extent>>,
 }
 
-impl Pages {
-    fn is_writable(self, page: Addr) -> bool {
-        let page = page..page.saturating_add(PAGE);
-        maps::extents(self.tid, &[page])
-            .is_ok_and(|extents| extents.iter().any(|extent| extent.prot & prot::WRITE != 0))
+impl Pages<'_> {
+    fn of(tid: Tid, call: &InCall) -> Pages<'_> {
+        Pages { tid, call, extents: None }
+    }
+
+    fn is_writable(&mut self, page: Addr) -> bool {
+        let pieces = &self.call.pieces.plan().pieces;
+        let extents = self.extents.get_or_insert_with(|| {
+            let homes =
+                pieces.iter().map(|piece| Addr(piece.home)..Addr(piece.home).saturating_add(piece.len));
+            let pages: Vec<_> = homes.map(|home| home.start.page_floor()..home.end.page_ceil()).collect();
+            maps::extents(self.tid, &pages).unwrap_or_default()
+        });
+        extents.iter().any(|extent| extent.range.contains(&page) && extent.prot & prot::WRITE != 0)
     }
 
     /// The parts of an output, whose piece is at `home`, that the program may write.
-    fn writable_parts(self, home: Addr, output: Output) -> Vec<Output> {
+    fn writable_parts(&mut self, home: Addr, output: Output) -> Vec<Output> {
         let mut parts: Vec<Output> = Vec::new();
         let (mut at, end) = (output.offset, output.offset.saturating_add(output.len));
         while at < end {
@@ -257,7 +272,7 @@ impl Crew {
     /// The outputs without what the kernel could not write, where the program's memory is not writable:
     /// replay could not either, if it is shared.
     fn without_refused(&self, tid: Tid, call: &InCall, result: i64, outputs: Vec<Output>) -> Vec<Output> {
-        let (failed, pages) = (result == EFAULT, Pages { tid });
+        let (failed, mut pages) = (result == EFAULT, Pages::of(tid, call));
         if !failed && !ignores_lost_time(call.entry.nr()) {
             return outputs;
         }
@@ -277,7 +292,7 @@ impl Crew {
 
 /// What a call that failed where memory ends may have written before.
 fn torn(memory: &Memory, tid: Tid, call: &InCall, result: i64) -> Vec<Output> {
-    let pages = Pages { tid };
+    let mut pages = Pages::of(tid, call);
     let reader = Reader(memory);
     let is_writable = &mut |page| pages.is_writable(Addr(page));
     call.pieces.plan().torn(result, &|piece| call.pieces.place(piece).0, &reader, is_writable)

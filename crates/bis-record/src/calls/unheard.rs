@@ -31,18 +31,19 @@ enum Sought {
 }
 
 impl Sought {
-    /// None: the call waits, or asks for no end.
-    fn of(call: &Call) -> Option<Sought> {
+    /// None: the call waits, or asks for no end. `waits`: whether to wait for whom a descriptor stands for
+    /// waits, if the call does not say.
+    fn of(call: &Call, waits: impl Fn(Fd) -> bool) -> Option<Sought> {
         let has = |flags: u32, flag: i32| flags & flag.cast_unsigned() != 0;
         let of_number = |number: i32| if number > 0 { Sought::Child(Tid(number)) } else { Sought::Any };
         match call.nr.cast_signed() {
             libc::SYS_wait4 => has(call.u32(2), libc::WNOHANG).then(|| of_number(call.i32(0))),
             libc::SYS_waitid => {
                 let (kind, flags) = (call.u32(0), call.u32(3));
-                // Such a descriptor may have O_NONBLOCK.
-                let is_prompt = has(flags, libc::WNOHANG) || kind == libc::P_PIDFD;
                 let sought = if kind == libc::P_PID { of_number(call.i32(1)) } else { Sought::Any };
-                (is_prompt && has(flags, libc::WEXITED)).then_some(sought)
+                let is_prompt =
+                    || has(flags, libc::WNOHANG) || kind == libc::P_PIDFD && !waits(Fd::of_arg(call.args[1]));
+                (has(flags, libc::WEXITED) && is_prompt()).then_some(sought)
             }
             _ => None,
         }
@@ -70,14 +71,15 @@ impl Session {
 impl Domain {
     /// At the entry of a wait: if it does not wait, the ends of children that it asks for are heard of first.
     pub fn hear_of_ends(&mut self, tid: Tid, call: &Call) -> Result<()> {
-        let Some(sought) = Sought::of(call) else { return Ok(()) };
-        let sought = match sought {
-            Sought::Child(number) => Sought::Child(self.session.outside(tid, number)),
-            Sought::Any => Sought::Any,
+        let waits = |fd| proc::open_flags(tid, fd).is_none_or(|flags| flags & libc::O_NONBLOCK == 0);
+        let sought = match Sought::of(call, waits) {
+            None => return Ok(()),
+            Some(Sought::Child(number)) => Sought::Child(self.session.outside(tid, number)),
+            Some(Sought::Any) => Sought::Any,
         };
         // The child's supervisor may be waiting for the stream that one of ours is writing to.
         let writes = |task: &Task| task.call.as_ref().is_some_and(|call| call.lock.held().is_some());
-        if self.tasks.values().any(writes) || self.is_blocking_pidfd(tid, call) {
+        if self.tasks.values().any(writes) {
             return Ok(());
         }
         let pid = self.task(tid)?.pid;
@@ -105,22 +107,13 @@ impl Domain {
     }
 }
 
-impl Domain {
-    /// Does the call wait for whom a descriptor stands for, as long as that takes?
-    fn is_blocking_pidfd(&self, tid: Tid, call: &Call) -> bool {
-        let is_of_pidfd = call.nr == libc::SYS_waitid.cast_unsigned() && call.u32(0) == libc::P_PIDFD;
-        let waits = call.u32(3) & libc::WNOHANG.cast_unsigned() == 0;
-        let flags = || proc::open_flags(tid, Fd::of_arg(call.args[1])).unwrap_or(0);
-        is_of_pidfd && waits && flags() & libc::O_NONBLOCK == 0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn sought(nr: i64, args: [i64; 6]) -> Option<Sought> {
-        Sought::of(&Call { nr: nr.cast_unsigned(), args: args.map(i64::cast_unsigned) })
+        // The descriptor 8 has O_NONBLOCK.
+        Sought::of(&Call { nr: nr.cast_unsigned(), args: args.map(i64::cast_unsigned) }, |fd| fd != Fd(8))
     }
 
     #[test]
@@ -136,9 +129,10 @@ mod tests {
 
     #[test]
     fn a_waitid_seeks_an_end_only_where_it_asks_for_ends() {
-        let waitid = |kind: libc::idtype_t, flags: i32| {
-            sought(libc::SYS_waitid, [kind.into(), 7, 0x1000, flags.into(), 0, 0])
+        let waitid_of = |kind: libc::idtype_t, whom: i64, flags: i32| {
+            sought(libc::SYS_waitid, [kind.into(), whom, 0x1000, flags.into(), 0, 0])
         };
+        let waitid = |kind, flags| waitid_of(kind, 7, flags);
         let prompt = libc::WEXITED | libc::WNOHANG;
         assert_eq!(waitid(libc::P_PID, prompt), Some(Sought::Child(Tid(7))));
         assert_eq!(waitid(libc::P_PID, libc::WEXITED), None, "it waits");
@@ -146,6 +140,7 @@ mod tests {
         for kind in [libc::P_ALL, libc::P_PGID, libc::P_PIDFD] {
             assert_eq!(waitid(kind, prompt), Some(Sought::Any));
         }
-        assert_eq!(waitid(libc::P_PIDFD, libc::WEXITED), Some(Sought::Any), "it may not wait");
+        assert_eq!(waitid(libc::P_PIDFD, libc::WEXITED), None, "it waits");
+        assert_eq!(waitid_of(libc::P_PIDFD, 8, libc::WEXITED), Some(Sought::Any), "O_NONBLOCK");
     }
 }

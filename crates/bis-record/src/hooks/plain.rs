@@ -1,9 +1,9 @@
 //! Calls of hooks that have changed the address space, and the list of the ranges in which they may.
 //!
 //! A range is *plain* if it is mapped, is the program's, and nothing is known of it here: private, not
-//! executable, not where something may grow to, no file that may change. The hooks (`memory.c`) add what
-//! they map. What an event changes is taken out as the event is written ([`follow`]), whoever has changed
-//! it, unless it is as plain as before: another protection, harmless advice. What is missing is only
+//! executable, not where something may grow to, no file that may change. The hooks (`memory.c`) add what they
+//! map. What an event changes is taken out as the event is written ([`follow`]), whoever has changed it,
+//! unless it is as plain as before: another protection, content that is given back. What is missing is only
 //! slower. What a program's begin has mapped, or a call of its own, is added there, if it is plain.
 
 use bis_trace::types::{Addr, prot};
@@ -59,31 +59,16 @@ fn add(ranges: &mut Vec<Range<Addr>>, mut new: Range<Addr>) {
     ranges.push(new);
 }
 
-/// Advice that makes no difference to what the hooks may do: whatever was plain still is.
-fn is_harmless(advice: u32) -> bool {
-    let harmless = [
-        libc::MADV_NORMAL,
-        libc::MADV_RANDOM,
-        libc::MADV_SEQUENTIAL,
-        libc::MADV_WILLNEED,
-        libc::MADV_DONTNEED,
-        libc::MADV_FREE,
-        libc::MADV_HUGEPAGE,
-        libc::MADV_NOHUGEPAGE,
-        libc::MADV_DONTDUMP,
-        libc::MADV_DODUMP,
-        libc::MADV_COLD,
-        libc::MADV_PAGEOUT,
-    ];
-    harmless.contains(&advice.cast_signed())
-}
+/// The one advice of which an event tells, and that leaves memory as it was mapped (MADV_FREE is told as
+/// this).
+const DONTNEED: u32 = libc::MADV_DONTNEED.cast_unsigned();
 
 /// The ranges that are not plain any more after an effect, if they were.
 fn changed(effect: &Effect) -> Vec<Range<Addr>> {
     let range = |addr: Addr, len: u64| addr..addr.saturating_add(len).page_ceil();
     match *effect {
         Effect::Protect { prot, .. } if prot & prot::EXEC == 0 => Vec::new(),
-        Effect::Advise { advice, .. } if is_harmless(advice) => Vec::new(),
+        Effect::Advise { advice: DONTNEED, .. } => Vec::new(),
         Effect::Map { addr, len, .. }
         | Effect::Unmap { addr, len }
         | Effect::Protect { addr, len, .. }
@@ -199,14 +184,14 @@ mod tests {
         assert_eq!(changed(&remap), [Addr::range(0x1000..0x2000), Addr::range(0x9000..0xb000)]);
     }
     #[test]
-    fn what_was_plain_still_is_after_another_protection_or_harmless_advice() {
+    fn what_was_plain_still_is_after_another_protection_or_when_its_content_is_given_back() {
         let advise = |advice: i32| {
             let advice = advice.cast_unsigned();
             changed(&Effect::Advise { addr: Addr(0x1000), len: 0x1000, advice })
         };
         let protect = |prot| changed(&Effect::Protect { addr: Addr(0x1000), len: 0x1000, prot });
         assert!(protect(prot::READ).is_empty() && protect(0).is_empty());
-        assert!(advise(libc::MADV_DONTNEED).is_empty() && advise(libc::MADV_DODUMP).is_empty());
+        assert!(advise(libc::MADV_DONTNEED).is_empty());
         let whole = [Addr::range(0x1000..0x2000)];
         assert_eq!(protect(prot::READ | prot::EXEC), whole);
         for advice in [libc::MADV_DONTFORK, libc::MADV_WIPEONFORK, libc::MADV_REMOVE] {

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn x() {
+    fn a_call_in_which_others_know_a_task_to_be_is_waited_for_only_where_it_is_about_the_address_space() {
         let entered = IntoCall { is_entered: true, ..PROMPT };
         assert_eq!(entered.onward(), Onward::Goes(Resume::Syscall));
         let copies = IntoCall { is_about_space: true, ..entered };
