@@ -210,6 +210,13 @@ state! {
     DEVICES: 2;
     /// Recording: the time stamp counter can be read (else `rdtsc` faults).
     TICKS: 1;
+    /// Recording, where the counter cannot be read: how it is told by CLOCK_MONOTONIC_RAW. What the counter
+    /// was at a time of that clock, and that time, in nanoseconds.
+    COUNTER_AT: 2;
+    /// How far the counter goes in a nanosecond, in 2^-32; 0: it is not told by a clock.
+    COUNTER_RATE: 1;
+    /// For how long behind that time this is so, in nanoseconds.
+    COUNTER_FOR: 1;
     /// Recording: the addresses of the kernel's clock_gettime, gettimeofday and time, for the hooks to call;
     /// 0: not to be called.
     CLOCKS: 3;

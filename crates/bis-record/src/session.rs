@@ -1,6 +1,7 @@
 //! One recording: what all domains share. Its supervisors' threads are in `session/threads.rs`, its end in
 //! `session/end.rs`, the signals that come to bis in `session/signals.rs`.
 
+mod counter;
 mod course;
 mod end;
 mod groups;
@@ -14,7 +15,7 @@ use std::{
     env, io, iter,
     os::unix::ffi::OsStrExt,
     sync::{
-        Arc, Condvar, Mutex, OnceLock,
+        Arc, Condvar, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::{Instant, SystemTime, UNIX_EPOCH},
@@ -28,8 +29,8 @@ use bis_trace::{
 };
 use bis_tracee::{balance::Seat, cpu, features, names, ours, outer, proc, sys, ticks::Ticks};
 
-use self::progress::Progress;
-pub use self::threads::Beginning;
+use self::{counter::Counter, progress::Progress};
+pub use self::{counter::Told, threads::Beginning};
 use crate::{
     Begins, Options,
     affinities::Affinities,
@@ -62,6 +63,8 @@ pub struct Session {
     pub options: Options,
     pub stdio: Stdio,
     pub cores: Arc<Cores>,
+    /// What is known of the time stamp counter, for who may not read it.
+    counter: Mutex<Counter>,
     /// Can this processor make `cpuid` fault?
     pub has_cpuid_faulting: bool,
     /// May calls wait in their hooks before tokens are given away (`tokens/linger.rs`)?
@@ -120,6 +123,11 @@ fn share(writer: &Writer, options: &Options) {
 }
 
 impl Session {
+    /// How the time stamp counter is told by a clock from here on; none: it cannot be.
+    pub fn measure_counter(&self) -> Option<Told> {
+        self.counter.lock().unwrap_or_else(PoisonError::into_inner).measure_now()
+    }
+
     pub fn new(options: &Options) -> Result<Session> {
         sys::few_arenas();
         let ticks = Ticks::begin(options.ticks)?;
@@ -142,6 +150,7 @@ impl Session {
             options: options.clone(),
             stdio: Stdio::of(options.begins.found()),
             cores: Arc::new(Cores::new()),
+            counter: Mutex::new(Counter::begin(sys::both_clocks())),
             has_cpuid_faulting: sys::has_cpuid_faulting(),
             lingers: options.chaos.is_none() && sys::has_epoll_pwait2(),
             registry: Registry::default(),

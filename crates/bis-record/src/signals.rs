@@ -192,8 +192,10 @@ impl Domain {
                     cpu::emulate(insn, len, &before, &self.session.hook_image.cpuid, self.session.options.cpu)
                 }
             };
-            if insn == Insn::Cpuid {
-                self.learn_instruction(before.ip());
+            match insn {
+                Insn::Cpuid => self.learn_instruction(before.ip()),
+                Insn::Rdtsc | Insn::Rdtscp => self.tell_counter(),
+                _ => {}
             }
             self.stopped(tid)?.set_regs(&after)?;
             self.recorder().give_back_segv(tid)?;

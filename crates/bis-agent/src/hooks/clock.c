@@ -1,6 +1,7 @@
 // The clock: the functions of the vdso that read it, and the instructions that read the time stamp counter.
 #include <asm/errno.h>
 #include <asm/unistd.h>
+#include <linux/time.h>
 
 #include "log.h"
 #include "ways.h"
@@ -77,6 +78,20 @@ u64 hooks_time(struct frame *f) {
   return hooks_leave();
 }
 
+// What the time stamp counter is, where it cannot be read: a clock of the kernel that is the same counter in other units
+// tells it. 0: that cannot be said. Only while recording, and where no branches are counted.
+static u64 told_counter(u32 *aux) {
+  cpu_fn *ask = (cpu_fn *)S->getcpu;
+  if (!S->counter_rate || !ask || is_judged(__NR_clock_gettime) || is_judged(__NR_getcpu)) return 0;
+  u64 time[2], args[6] = {CLOCK_MONOTONIC_RAW, (u64)time};
+  u32 cpu = 0, node = 0;
+  if (ask(&cpu, &node, 0) || hooks_make(args, __NR_clock_gettime)) return 0;
+  *aux = cpu | node << 12; // as the kernel sets IA32_TSC_AUX
+  u64 since = time[0] * 1000000000 + time[1] - S->counter_at[1];
+  if (since >= S->counter_for) return 0;
+  return S->counter_at[0] + (u64)((unsigned __int128)since * S->counter_rate >> 32);
+}
+
 // The rdtsc and rdtscp instructions; returns what rdx is to be. There is no safepoint: rcx and r11, which it would take,
 // are the program's. A signal that comes meanwhile waits for the next hook, which is left then, or for a pause.
 u64 hooks_counter(struct counter_frame *f, u64 kind) {
@@ -85,7 +100,10 @@ u64 hooks_counter(struct counter_frame *f, u64 kind) {
   u64 is_p = kind == NR_RDTSCP;
   u64 len = sizeof(struct entry) + 8 * is_p;
   u64 room = S->end - S->pos;
-  u64 no = S->stop | is(!S->ticks) | below(room, len);
+  u64 told = 0;
+  u32 core_told = 0;
+  if (S->counter_rate && !S->stop) told = told_counter(&core_told);
+  u64 no = S->stop | (is(!S->ticks) & is(!told)) | below(room, len);
   u64 high = done;
   if (pick(!(S->pos ^ S->end), is(no))) {
     S->exit = done - 2 - is_p;
@@ -93,14 +111,15 @@ u64 hooks_counter(struct counter_frame *f, u64 kind) {
     struct entry *e = begin(kind, done);
     u64 *core = (u64 *)(e + 1);
     // In replay it is left out, by a jump that the compiler does not see: one branch both ways.
-    u64 low = (u32)e->result, up = (u64)e->result >> 32, replay = S->replay, aux = 0;
+    u64 value = pick((u64)e->result, told), known = S->replay | told;
+    u64 low = (u32)value, up = value >> 32, aux = 0;
     if (is_p) {
-      aux = *core;
-      __asm__ volatile("test %3, %3; jnz 1f; rdtscp; 1:" : "+a"(low), "+d"(up), "+c"(aux) : "r"(replay) : "cc");
+      aux = pick(*core, core_told);
+      __asm__ volatile("test %3, %3; jnz 1f; rdtscp; 1:" : "+a"(low), "+d"(up), "+c"(aux) : "r"(known) : "cc");
       *core = aux;
       f->rcx = aux;
     } else {
-      __asm__ volatile("test %2, %2; jnz 1f; rdtsc; 1:" : "+a"(low), "+d"(up) : "r"(replay) : "cc");
+      __asm__ volatile("test %2, %2; jnz 1f; rdtsc; 1:" : "+a"(low), "+d"(up) : "r"(known) : "cc");
     }
     e->result = low | up << 32;
     f->rax = low;

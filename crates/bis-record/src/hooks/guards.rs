@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// A text with more such pages than this closes its domain.
-const GUARDS_MAX: usize = 64;
+const GUARDS_MAX: usize = 256;
 
 /// The longest instruction.
 const INSN_MAX: u64 = 15;

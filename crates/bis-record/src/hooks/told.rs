@@ -237,6 +237,24 @@ impl Process {
         }
     }
 
+    /// An `rdtsc` has faulted: tells the hooks what the counter is from here on, if their domain is closed.
+    /// Where branches are counted, replay would make others than a hook that asks.
+    pub fn tell_counter(&self) {
+        let Some(hooks) = self.hooks.as_ref().filter(|_| self.space.clock().closed) else { return };
+        if hooks.area.get(state::COUNTED) != 0 {
+            return;
+        }
+        let told = self.session.measure_counter().unwrap_or_default();
+        // No task of the domain is in such a hook now: one of them has the turn, and has faulted.
+        let words = [
+            (state::COUNTER_AT, told.counter),
+            (state::COUNTER_AT + 8, told.clock),
+            (state::COUNTER_FOR, told.lasts),
+            (state::COUNTER_RATE, told.rate),
+        ];
+        words.into_iter().for_each(|(word, value)| hooks.area.set(word, value));
+    }
+
     /// At the end of an exec, when all of the image has been looked at: lets the task read the counter, or
     /// not.
     pub fn begin_clock(&mut self, tid: Tid) -> Result<()> {

@@ -63,6 +63,31 @@ pub fn rdtsc() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
+/// The time stamp counter and CLOCK_MONOTONIC_RAW, read at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BothClocks {
+    pub counter: u64,
+    /// Nanoseconds.
+    pub clock: u64,
+    /// Within how much of the counter they were read.
+    pub width: u64,
+}
+
+/// Both clocks, as close together as some tries have them.
+pub fn both_clocks() -> BothClocks {
+    /// Something may come between two of them.
+    const TRIES: usize = 4;
+    let read = || {
+        let before = rdtsc();
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicRaw);
+        let width = rdtsc().saturating_sub(before);
+        let [seconds, nanoseconds] = [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
+        BothClocks { counter: before + width / 2, clock: seconds * 1_000_000_000 + nanoseconds, width }
+    };
+    let first = read();
+    (1..TRIES).map(|_| read()).fold(first, |best, it| if it.width < best.width { it } else { best })
+}
+
 /// The time stamp counter and IA32_TSC_AUX.
 pub fn rdtscp() -> (u64, u32) {
     let mut aux = 0;
