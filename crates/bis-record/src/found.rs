@@ -248,7 +248,7 @@ impl ParkedImage {
         let (core, _watched) = session.settle(id);
         let mut seized = Vec::new();
         for (parked, clear_tid) in threads {
-            match parked.seize() {
+            match session.halted.take_over(parked) {
                 Ok((stopped, is_halted)) => seized.push(Thread { stopped, is_halted, clear_tid }),
                 // All of them were: they end with this thread.
                 Err(TraceeError::Died(_)) => {

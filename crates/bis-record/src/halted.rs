@@ -4,14 +4,15 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    mem,
+    io, mem,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
 
 use bis_trace::types::Tid;
+use bis_tracee::{Stopped, TraceeError, handover::Parked, task};
 
 /// Of all domains of a recording.
 #[derive(Debug, Default)]
@@ -19,6 +20,10 @@ pub struct Halted {
     tids: Mutex<HashSet<Tid>>,
     /// In most recordings nothing is ever stopped, and tasks report often.
     is_used: AtomicBool,
+    /// The tasks of which their supervisors are just hearing whether they have stopped: nobody else can say
+    /// it before that is done.
+    unsettled: Mutex<HashSet<Tid>>,
+    is_settled: Condvar,
     /// The tasks that a signal stops, or has stopped, with their processes, and whether somebody was there,
     /// when it was looked last, who could let them go on.
     kept: Mutex<HashMap<Tid, bool>>,
@@ -42,6 +47,48 @@ impl Halted {
 
     pub fn has(&self, tid: Tid) -> bool {
         self.with(|tids| tids.contains(&tid))
+    }
+
+    /// Takes a parked task over; true beside it: it has stopped with its process meanwhile. (The kernel says
+    /// that one runs which it stops anew for its tracer.)
+    ///
+    /// # Errors
+    /// As those of [`Parked::seize`].
+    pub fn take_over(&self, parked: Parked) -> Result<(Stopped, bool), TraceeError> {
+        let tid = parked.tid();
+        let _unsettled = self.unsettle(tid);
+        let seized = parked.seize();
+        if matches!(seized, Ok((_, true))) {
+            self.set(tid, true);
+        }
+        seized
+    }
+
+    /// Before the calling thread waits for the next report of any of its tasks: waits for that here, and
+    /// leaves it there. Until what it returns is dropped, who asks for the task waits. None: nothing was ever
+    /// stopped, or there is nothing to wait for.
+    ///
+    /// # Errors
+    /// As those of [`task::wait_any`].
+    pub fn before_wait(&self, block: bool) -> io::Result<Option<Unsettled<'_>>> {
+        if !self.is_used.load(Ordering::Acquire) {
+            return Ok(None);
+        }
+        Ok(task::next_report(block)?.map(|tid| self.unsettle(tid)))
+    }
+
+    fn unsettle(&self, tid: Tid) -> Unsettled<'_> {
+        self.unsettled().insert(tid);
+        Unsettled { halted: self, tid }
+    }
+
+    /// Waits until this task is settled.
+    pub fn await_settled(&self, tid: Tid) {
+        drop(self.is_settled.wait_while(self.unsettled(), |tids| tids.contains(&tid)));
+    }
+
+    fn unsettled(&self) -> MutexGuard<'_, HashSet<Tid>> {
+        self.unsettled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn kept(&self) -> MutexGuard<'_, HashMap<Tid, bool>> {
@@ -77,8 +124,24 @@ impl Halted {
     }
 }
 
+/// Its supervisor hears whether this task has stopped.
+#[derive(Debug)]
+pub struct Unsettled<'a> {
+    halted: &'a Halted,
+    tid: Tid,
+}
+
+impl Drop for Unsettled<'_> {
+    fn drop(&mut self) {
+        self.halted.unsettled().remove(&self.tid);
+        self.halted.is_settled.notify_all();
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
 
     #[test]
@@ -90,6 +153,23 @@ mod tests {
         assert!(halted.has(Tid(7)) && !halted.has(Tid(8)));
         halted.set(Tid(7), false);
         assert!(!halted.has(Tid(7)));
+    }
+
+    #[test]
+    fn who_asks_for_a_task_waits_until_it_is_settled() {
+        let halted = Halted::default();
+        assert!(halted.before_wait(true).expect("nothing to wait for").is_none(), "nothing was ever stopped");
+        let unsettled = halted.unsettle(Tid(7));
+        halted.await_settled(Tid(8));
+        thread::scope(|scope| {
+            let asks = scope.spawn(|| {
+                halted.await_settled(Tid(7));
+                halted.has(Tid(7))
+            });
+            halted.set(Tid(7), true);
+            drop(unsettled);
+            assert!(asks.join().expect("an answer"));
+        });
     }
 
     #[test]

@@ -94,7 +94,7 @@ impl Fork {
             Ok(None)
         };
         let outcome = Outcome { regs: *parked.regs(), writes, ..Outcome::default() };
-        let (stopped, is_halted) = match parked.seize() {
+        let (stopped, is_halted) = match session.halted.take_over(parked) {
             Ok(seized) => seized,
             Err(TraceeError::Died(_)) => return none(),
             Err(error) => return Err(error.into()),
@@ -135,7 +135,7 @@ impl Fresh {
         let (tid, core) = (parked.tid(), domain.core);
         domain.watched.seat.set_supervisor(ours::thread_id());
         session.settle_with(&domain.watched.seat, tid, core);
-        match parked.seize() {
+        match session.halted.take_over(parked) {
             Ok((stopped, is_halted)) => {
                 let task = domain.task(tid)?;
                 task.handle = Handle::Stopped(stopped);

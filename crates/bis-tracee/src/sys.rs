@@ -402,6 +402,25 @@ pub fn has_report(tid: Tid) -> bool {
     }
 }
 
+/// Of which task [`wait`] without a number gives the status; it is left there. With `block`, waits until
+/// there is one.
+///
+/// # Errors
+/// As those of [`wait`].
+pub fn next_to_wait_for(block: bool) -> io::Result<Option<Tid>> {
+    let flags = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL | libc::__WNOTHREAD;
+    let flags = flags | if block { 0 } else { libc::WNOHANG };
+    // SAFETY: as above; a child's pid is never 0.
+    let pid = unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        if libc::waitid(libc::P_ALL, 0, &raw mut info, flags) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        info.si_pid()
+    };
+    Ok((pid != 0).then_some(Tid(pid)))
+}
+
 /// The wait status of the stop of a task, traced by whichever of our threads, that nobody has waited for yet.
 pub fn stop_to_wait_for(tid: Tid) -> Option<i32> {
     let flags = libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;

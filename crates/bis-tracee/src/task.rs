@@ -124,9 +124,11 @@ fn is_halt(status: i32) -> bool {
 }
 
 /// A task, of whichever of our threads, has stopped, and its supervisor has not waited for that yet: is it
-/// that the task has stopped with its process? None: there is no such stop.
+/// that the task has stopped with its process, or that it is stopped so no more? None: there is no such stop,
+/// or one that says nothing of that.
 pub fn reports_halt(tid: Tid) -> Option<bool> {
-    sys::stop_to_wait_for(tid).map(is_halt)
+    let status = sys::stop_to_wait_for(tid)?;
+    (status >> 16 == libc::PTRACE_EVENT_STOP).then(|| is_halt(status))
 }
 
 fn decode(tid: Tid, status: i32) -> Status {
@@ -191,6 +193,21 @@ pub fn wait_any(block: bool) -> io::Result<Option<(Tid, Status)>> {
         Ok(report) => Ok(report.map(|(tid, status)| (tid, decode(tid, status)))),
         Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+/// Whose report [`wait_any`] gives next; it waits for that with `block`.
+///
+/// # Errors
+/// As those of [`wait_any`].
+pub fn next_report(block: bool) -> io::Result<Option<Tid>> {
+    let put_back = PUT_BACK.with_borrow(|queue| queue.front().map(|(tid, _)| *tid));
+    if put_back.is_some() {
+        return Ok(put_back);
+    }
+    match sys::next_to_wait_for(block) {
+        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(None),
+        found => found,
     }
 }
 

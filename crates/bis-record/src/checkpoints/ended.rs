@@ -123,7 +123,7 @@ impl Domain {
         for tid in checkpoint.tasks.keys().copied() {
             let Some(mut ended) = self.checkpoints.ended.remove(&tid) else { continue };
             let Some(parked) = ended.parked.take() else { continue };
-            let (stopped, is_halted) = parked.seize()?;
+            let (stopped, is_halted) = self.session.halted.take_over(parked)?;
             let (own_name, traits) = (ended.own_name, ended.traits.clone());
             let task = Task { own_name, traits, is_halted, ..Task::new(stopped, ended.pid) };
             self.tasks.insert(tid, task);

@@ -2,7 +2,11 @@
 //! What a wait finds out beside that (a leader that ends without a word, a kick by the watch thread) is seen
 //! to here. What a report means is another matter (`reports.rs`).
 
-use std::{io, mem, sync::atomic::Ordering, time::Duration};
+use std::{
+    io, mem,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use bis_trace::types::{StandardStream, Tid};
 use bis_tracee::{Resume, Status, Stopped, TraceeError, sys, task};
@@ -95,9 +99,9 @@ impl Domain {
     /// As [`Domain::wait_once`], but not for long: the task may be about to end without a word.
     fn wait_or_look(&mut self) -> Result<()> {
         const PAUSE: Duration = Duration::from_micros(100);
-        match task::wait_any(false) {
-            Ok(Some((tid, status))) => self.recorder().note(tid, status),
-            Ok(None) => {
+        match self.hear(false) {
+            Ok(true) => {}
+            Ok(false) => {
                 self.look_after()?;
                 std::thread::sleep(PAUSE);
             }
@@ -109,14 +113,28 @@ impl Domain {
     /// Waits for the next report of any task.
     pub fn wait_once(&mut self) -> Result<()> {
         self.let_forsaken_go();
-        match task::wait_any(true) {
-            Ok(Some((tid, status))) => {
-                self.recorder().note(tid, status);
-                Ok(())
-            }
-            Ok(None) => Err(RecordError::Bug { tid: self.first_tid, what: "all tasks are lost".into() }),
+        match self.hear(true) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(RecordError::Bug { tid: self.first_tid, what: "all tasks are lost".into() }),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => self.look_after(),
             Err(source) => Err(RecordError::Os { what: "wait for a task", source }),
+        }
+    }
+
+    /// Takes down the next report of any task, and waits for it with `block`. False: there is none.
+    fn hear(&mut self, block: bool) -> io::Result<bool> {
+        let session = Arc::clone(&self.session);
+        loop {
+            let unsettled = session.halted.before_wait(block)?;
+            match task::wait_any(block && unsettled.is_none())? {
+                Some((tid, status)) => {
+                    self.recorder().note(tid, status);
+                    return Ok(true);
+                }
+                None if unsettled.is_none() => return Ok(false),
+                // It was killed meanwhile, and stands in its stop no more.
+                None => {}
+            }
         }
     }
 

@@ -384,8 +384,15 @@ impl Crew {
             // Whose text this is, runs; it is stopped only while it waits for us.
             return Some(State::Runs);
         }
-        if !text::is_in_trace_stop(text) {
-            return None;
+        let kernels = text::kernels_state(text);
+        // What it does in the kernel when it makes calls for us is nothing of its own.
+        if matches!(kernels, Some(b't' | b'R' | b'S' | b'D')) {
+            self.session.halted.await_settled(number);
+        }
+        match kernels {
+            Some(b't') => {}
+            Some(b'R' | b'S' | b'D') if self.session.halted.has(number) => return Some(State::Stopped),
+            _ => return None,
         }
         if self.session.traced.is_stopped(number) {
             return Some(State::Traced);

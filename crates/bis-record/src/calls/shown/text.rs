@@ -333,13 +333,13 @@ impl State {
     }
 }
 
-/// Does the kernel say in this text of stat or status that the task stands in a stop for its tracer?
-pub fn is_in_trace_stop(text: &[u8]) -> bool {
+/// What the kernel says in this text of stat or status of the task's state, as a letter.
+pub fn kernels_state(text: &[u8]) -> Option<u8> {
     if let Some(line) = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"State:\t")) {
-        return line.starts_with(b"t");
+        return line.first().copied();
     }
     let behind = text.iter().rposition(|byte| *byte == b')').map(|end| &text[end + 1..]);
-    behind.is_some_and(|rest| rest.starts_with(b" t"))
+    behind?.strip_prefix(b" ")?.first().copied()
 }
 
 /// The text of stat without `ours`, and with this state. A task's name may hold anything; what follows the
@@ -579,7 +579,7 @@ mod tests {
             found,
             b"Name:\tx\nState:\tR (running)\nTracerPid:\t0\nSeccomp:\t0\nSeccomp_filters:\t0\n"
         );
-        assert!(is_in_trace_stop(text) && !is_in_trace_stop(&found));
+        assert_eq!((kernels_state(text), kernels_state(&found)), (Some(b't'), Some(b'R')));
         let it = OwnStatus { state: Some(State::Stopped), tracer: Tid(5), ..it };
         let found = status(text, own, it, &Weight::default());
         assert!(found.starts_with(b"Name:\tx\nState:\tT (stopped)\nTracerPid:\t5\n"));
