@@ -12,7 +12,7 @@ use std::ptr;
 use bis_agent::ARGUMENT_AT;
 use bis_trace::types::{Addr, Tid};
 
-use crate::{error::Result, memory::Memory, proc, remote::Remote};
+use crate::{error::Result, lent::Lent, memory::Memory, proc, remote::Remote};
 
 /// A limit of the address space, bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,10 +132,9 @@ pub(crate) fn beside_at<'a, T>(
             return Ok(true);
         }
         let place = remote.saved().sp() - BELOW;
-        let original = memory.read_vec(place, Limit::LEN)?;
-        memory.write(place, &limit.to_bytes())?;
+        let lent = Lent::with(memory, place, &limit.to_bytes())?;
         let result = remote.call_at(at, at + 2, libc::SYS_prlimit64, arguments(place.0))?;
-        memory.write(place, &original)?;
+        lent.give_back()?;
         Ok(result == 0)
     };
     lifted(remote, set, work)
@@ -152,15 +151,19 @@ fn lifted<'a, T>(
         return work(remote);
     };
     let is_lifted = Limit::NONE.set(tid) || set(remote, Limit { soft: old.hard, ..old })?;
-    let result = work(remote)?;
+    let result = work(remote);
     if is_lifted {
+        // Also where the work has failed: the process may live on.
         let now = proc::mapped(tid).unwrap_or(before);
         let soft = old.soft.saturating_add(now).saturating_sub(before).min(old.hard);
-        if !set(remote, Limit { soft, ..old })? {
-            tracing::debug!(%tid, "its limit of the address space could not be put back");
+        match set(remote, Limit { soft, ..old }) {
+            Ok(true) => {}
+            // What the work says of its failure comes first.
+            Err(error) if result.is_ok() => return Err(error),
+            _ => tracing::debug!(%tid, "its limit of the address space could not be put back"),
         }
     }
-    Ok(result)
+    result
 }
 
 /// How many bytes of ours a process can still have, within its hard limit. None: it has no limit, or is gone.
@@ -185,7 +188,10 @@ pub fn can_be_lifted(tid: Tid) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use bis_trace::types::Signal;
+
     use super::*;
+    use crate::{TraceeError, image, sys, task};
 
     const LIMIT: Limit = Limit { soft: 5 << 20, hard: 6 << 20 };
 
@@ -211,6 +217,24 @@ mod tests {
     fn the_kernels_text_says_what_it_says_when_asked() {
         let text = proc::read_text("/proc/self/limits").unwrap();
         assert_eq!(Limit::from_text(&text), Limit::of(crate::ours::process_id()));
+    }
+
+    #[test]
+    fn a_limit_is_put_back_also_where_the_work_fails() {
+        let (mut slot, _memory) = image::spawn_stub("bis-limit").unwrap();
+        let tid = slot.as_ref().unwrap().tid();
+        let limit = Limit { soft: 1 << 40, hard: 1 << 41 };
+        assert!(limit.set(tid));
+        let mut remote = Remote::new(&mut slot).unwrap();
+        let failed = beside(&mut remote, |remote| {
+            assert_ne!(Limit::of(remote.tid()), Some(limit), "it is lifted");
+            Err::<(), _>(TraceeError::Died(remote.tid()))
+        });
+        assert!(failed.is_err());
+        remote.finish().unwrap();
+        assert_eq!(Limit::of(tid).unwrap().soft, limit.soft);
+        sys::kill(tid, Signal::KILL).unwrap();
+        let _ = task::wait_for(tid);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use bis_trace::types::{Addr, Registers};
 
 use crate::{
     Memory, Result, Resume, Status, TraceeError,
+    lent::Lent,
     siginfo::SigInfo,
     task::{self, Stopped},
 };
@@ -34,18 +35,13 @@ pub fn set(mut stopped: Stopped, memory: &Memory, regs: &Registers) -> Result<St
         return Ok(stopped);
     }
     let (code, word) = (regs.ip(), Addr(regs.rsp & !7));
-    let (mut instruction, mut above) = ([0; POPFQ.len()], [0; 8]);
-    let can_be = memory.read(code, &mut instruction).is_ok()
-        && memory.read(word, &mut above).is_ok()
-        && memory.write(word, &((now.eflags & !ID) | (regs.eflags & ID)).to_le_bytes()).is_ok();
-    if !can_be {
-        return Ok(stopped);
-    }
-    if memory.write(code, &POPFQ).is_ok() {
+    let flags = (now.eflags & !ID) | (regs.eflags & ID);
+    let Ok(above) = Lent::with(memory, word, &flags.to_le_bytes()) else { return Ok(stopped) };
+    if let Ok(instruction) = Lent::with(memory, code, &POPFQ) {
         stopped = execute(stopped, &Registers { rsp: word.0, ..*regs })?;
-        memory.write(code, &instruction)?;
+        instruction.give_back()?;
     }
-    memory.write(word, &above)?;
+    above.give_back()?;
     Ok(stopped)
 }
 

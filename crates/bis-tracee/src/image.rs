@@ -15,6 +15,7 @@ use crate::{
     balance::Seat,
     error::{Result, TraceeError},
     filter::{Mode, Refused},
+    lent::Lent,
     maps,
     memory::Memory,
     modes,
@@ -62,14 +63,13 @@ fn map_agent(remote: &mut Remote<'_>, memory: &Memory, mappings: &[maps::Mapping
     // the program's own first instructions. (Those need not be there: then it dies of its first one, and that
     // is recorded.)
     let place = vdso::find(mappings).map_or(remote.saved().rip, |vdso| vdso.start.0);
-    let original = memory.read_vec(Addr(place), BOOT.len())?;
-    memory.write(Addr(place), &BOOT)?;
+    let boot = Lent::with(memory, Addr(place), &BOOT)?;
     let prot = (libc::PROT_READ | libc::PROT_EXEC).cast_unsigned().into();
     let args = [AGENT_BASE, AGENT_LEN, prot, MAP_FLAGS.cast_unsigned().into(), u64::MAX, 0];
     let at = Addr(place);
     let map = |remote: &mut Remote<'_>| remote.call_at(at, at + 2, libc::SYS_mmap, args);
     let mapped = address_limit::beside_at(remote, memory, at, map)?;
-    memory.write(Addr(place), &original)?;
+    boot.give_back()?;
     if mapped == i64::from(-libc::ENOMEM) {
         // Its limit of the address space leaves it not even these pages. Without bis it would end at its next
         // mapping; there is no program that does something useful here.

@@ -24,6 +24,7 @@ pub mod guardian;
 pub mod handover;
 pub mod identification;
 pub mod image;
+pub mod lent;
 mod log_rooms;
 pub mod lookout;
 pub mod maps;

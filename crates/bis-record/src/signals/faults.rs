@@ -5,10 +5,19 @@
 //! set is kept, and is set again where it is gone.
 
 use bis_trace::types::{Addr, Signal, Tid};
-use bis_tracee::siginfo::{Disposition, bit, disposition};
+use bis_tracee::{
+    lent::Lent,
+    remote::Remote,
+    siginfo::{Disposition, bit, disposition},
+};
 
 use super::segv::SegvAction;
-use crate::{calls::Exit, crew::Crew, error::Result, events::Recorder};
+use crate::{
+    calls::Exit,
+    crew::{Crew, with_slot},
+    error::Result,
+    events::Recorder,
+};
 
 impl Crew {
     /// The program has asked for another action, or what it is.
@@ -39,12 +48,17 @@ impl Recorder<'_> {
         }
         let place = Addr(self.stopped(tid)?.regs()?.rsp).saturating_sub(BELOW);
         let place = Addr(place.0 & !0xf);
-        let Ok(before) = self.memory.read_vec(place, SegvAction::LEN) else { return Ok(()) };
-        self.memory.write(place, action.bytes())?;
         let args = [u64::from(Signal::SEGV.0), place.0, 0, 8, 0, 0];
-        let result = self.call_for(tid, libc::SYS_rt_sigaction, args);
-        self.memory.write(place, &before)?;
-        let result = result?;
+        let made = with_slot(self, tid, |whole, slot| {
+            let Ok(lent) = Lent::begin(&whole.memory, place, SegvAction::LEN) else { return Ok(None) };
+            whole.memory.write(place, action.bytes())?;
+            let mut remote = Remote::new(slot)?;
+            let result = remote.call(libc::SYS_rt_sigaction, args)?;
+            remote.finish()?;
+            lent.give_back()?;
+            Ok(Some(result))
+        })?;
+        let Some(result) = made else { return Ok(()) };
         tracing::debug!(domain = %self.id, %tid, result, "SIGSEGV has its action again");
         if action.disposition() == Disposition::Handler {
             // It was gone because the signal was blocked.

@@ -21,6 +21,7 @@ use bis_syscalls::own;
 use bis_trace::types::{Addr, Fd, Registers, Tid};
 use bis_tracee::{
     Memory, Stopped,
+    lent::Lent,
     outside::{self, Outside},
     proc::{self, Fields},
     remote::Remote,
@@ -330,13 +331,11 @@ fn make_with(remote: &mut Remote<'_>, pid: Tid, memory: &Memory) -> Result<io::R
     let image = remote.call(libc::SYS_memfd_create, [MEMFD_NAME, cloexec, 0, 0, 0, 0])?;
     let Some(image) = Fd::made(image) else { return failed(image) };
     let room = (remote.saved().rsp - BELOW) & !7;
-    let before = memory.read_vec(Addr(room), 8).ok();
+    let lent = Lent::begin(memory, Addr(room), 8).ok();
     let kind = (libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC) as u64;
     let result = remote.call(libc::SYS_socketpair, [libc::AF_UNIX as u64, kind, 0, room, 0, 0])?;
     let pair = memory.read_u64(Addr(room));
-    if let Some(before) = before {
-        memory.write(Addr(room), &before)?;
-    }
+    lent.map_or(Ok(()), Lent::give_back)?;
     if result < 0 {
         remote.call(libc::SYS_close, [image.arg(), 0, 0, 0, 0, 0])?;
         return failed(result);
