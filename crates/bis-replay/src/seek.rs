@@ -20,7 +20,8 @@ use bis_trace::{
 use bis_tracee::{
     Memory, TraceeError,
     debug::{Access, Watch},
-    maps, place,
+    maps::{self, Mapping},
+    place,
     remote::Remote,
     siginfo::SigInfo,
     ticks::RESUME_FLAG,
@@ -31,6 +32,31 @@ use crate::{
     task::{Breakpoint, Found, Place, Task},
     traps::Traps,
 };
+
+/// The pages that can be written of a text that gives way to a jump, each with what it permits: a store there
+/// is to be noticed. None: others may write one of them elsewhere.
+fn pages_to_guard(text: &Range<Addr>, mappings: &[Mapping]) -> Option<Vec<(Addr, u64)>> {
+    let mut guarded = Vec::new();
+    for page in Addr::steps(text.start.page_floor()..text.end, PAGE_LEN) {
+        match mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&page)) {
+            Some(mapping) if mapping.shared => return None,
+            Some(mapping) if mapping.prot & libc::PROT_WRITE.cast_unsigned() != 0 => {
+                guarded.push((page, u64::from(mapping.prot)));
+            }
+            _ => {}
+        }
+    }
+    Some(guarded)
+}
+
+/// The condition of a breakpoint at which a task is to have these registers, and stands with others now: what
+/// is different now will be different most often, and is compared first.
+fn condition_at(wanted: &Registers, found: &Registers) -> Condition {
+    let (registers, found) = (wanted.general(), found.general());
+    let different = (0..).zip(registers.iter().zip(found)).filter(|(_, (wanted, found))| *wanted != found);
+    let first = different.map(|(register, _)| register).collect();
+    Condition { registers, first, flags: wanted.eflags, ..Condition::default() }
+}
 
 /// What a condition compares at once.
 const WORD: u64 = 8;
@@ -245,40 +271,15 @@ impl Seek {
         };
         let pages = code.page_floor();
         let data = pages + place::CODE_PAGES * PAGE;
-        let (wanted, found) = (pause.regs.general(), task.regs()?.general());
-        let within = |page: Addr| mappings.iter().find(|m| (m.start..m.end).contains(&page));
-        let mut guarded = Vec::new();
-        for page in Addr::steps(Addr(start).page_floor()..Addr(span.end()), PAGE_LEN) {
-            match within(page) {
-                // Others may write it elsewhere.
-                Some(mapping) if mapping.shared => return Ok(None),
-                Some(mapping) if mapping.prot & libc::PROT_WRITE.cast_unsigned() != 0 => {
-                    guarded.push((page, u64::from(mapping.prot)));
-                }
-                _ => {}
-            }
-        }
-        // What is different now will be different most often.
-        let first = (0..).zip(wanted.iter().zip(found)).filter(|(_, (wanted, found))| *wanted != found);
-        let first = first.map(|(register, _)| register).collect();
-        let condition =
-            Condition { registers: wanted, first, flags: pause.regs.eflags, ..Condition::default() };
+        let Some(guarded) = pages_to_guard(&text, &mappings) else { return Ok(None) };
+        let condition = condition_at(&pause.regs, &task.regs()?);
         let Ok(made) = conditional(&span, code.0, data.0, &condition) else { return Ok(None) };
         // Breakpoints go along with their instructions; not with the first, which is the jump's place.
         let has_points = traps.has_point_in(text.clone());
         if has_points && !(guarded.is_empty() && traps.can_move(text.clone(), &made.copies)) {
             return Ok(None);
         }
-        let mut remote = Remote::new(&mut task.stopped)?;
-        place::map_room(&mut remote, pages, "map a page for a breakpoint")?;
-        for (page, prot) in &guarded {
-            let args = [page.0, PAGE, prot & !u64::from(libc::PROT_WRITE.cast_unsigned()), 0, 0, 0];
-            remote.must("protect the text of a breakpoint", libc::SYS_mprotect, args)?;
-        }
-        remote.finish()?;
-        if let (Some((first, _)), Some((last, _))) = (guarded.first(), guarded.last()) {
-            task.guarded = *first..*last + PAGE;
-        }
+        Seek::make_room(task, pages, &guarded)?;
         memory.write(code, &made.code)?;
         memory.write(data, &made.data)?;
         traps.lift_moved(memory, &made.copies)?;
@@ -291,6 +292,21 @@ impl Seek {
         tracing::debug!(task = %task.ours, ?span, "a jump takes the place of a breakpoint");
         task.breakpoint = Some(Breakpoint::Int3(Addr(made.hit)));
         Ok(Some(Seek::Patched(Box::new(Patched { span, made, condition, code, pages, guarded, stops }))))
+    }
+
+    /// Maps the pages that a jump leads to, and guards those of its text that can be written.
+    fn make_room(task: &mut Task, pages: Addr, guarded: &[(Addr, u64)]) -> Result<(), TraceeError> {
+        let mut remote = Remote::new(&mut task.stopped)?;
+        place::map_room(&mut remote, pages, "map a page for a breakpoint")?;
+        for (page, prot) in guarded {
+            let args = [page.0, PAGE, prot & !u64::from(libc::PROT_WRITE.cast_unsigned()), 0, 0, 0];
+            remote.must("protect the text of a breakpoint", libc::SYS_mprotect, args)?;
+        }
+        remote.finish()?;
+        if let (Some((first, _)), Some((last, _))) = (guarded.first(), guarded.last()) {
+            task.guarded = *first..*last + PAGE;
+        }
+        Ok(())
     }
 
     /// The registers that the task has at the breakpoint, for those that it was found with.
@@ -414,5 +430,35 @@ impl Seek {
             }
             Seek::Patched(it) => it.take_away(task, memory, traps),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mapping(start: u64, prot: u32, shared: bool) -> Mapping {
+        let (start, name) = (Addr(start), Vec::new());
+        Mapping { start, end: start + 2 * PAGE, prot, shared, offset: 0, device: (0, 0), inode: 0, name }
+    }
+
+    #[test]
+    fn the_pages_of_a_text_that_can_be_written_are_guarded() {
+        let of = |mappings: &[Mapping]| pages_to_guard(&(Addr(0x1ffe)..Addr(0x3002)), mappings);
+        let (reads, writes) = (mapping(0x1000, 5, false), mapping(0x3000, 7, false));
+        assert_eq!(of(&[reads.clone(), writes.clone()]), Some(vec![(Addr(0x3000), 7)]));
+        assert_eq!(of(std::slice::from_ref(&reads)), Some(Vec::new()));
+        let writes_all = mapping(0x1000, 7, false);
+        assert_eq!(of(&[writes_all]), Some(vec![(Addr(0x1000), 7), (Addr(0x2000), 7)]));
+        assert_eq!(of(&[reads, mapping(0x3000, 5, true)]), None, "others may write it");
+    }
+
+    #[test]
+    fn what_differs_now_is_compared_first() {
+        let wanted = Registers { rbx: 1, eflags: 2, ..Registers::default() };
+        let condition = condition_at(&wanted, &Registers::default());
+        assert_eq!((condition.registers, condition.flags), (wanted.general(), 2));
+        assert_eq!(condition.first.len(), 1);
+        assert!(condition_at(&wanted, &wanted).first.is_empty());
     }
 }

@@ -32,73 +32,84 @@ fn true_program() -> Spawn {
     Spawn::alone(CString::new("/proc/self/exe").expect("no NUL"), Mode::Record)
 }
 
+impl Check {
+    /// Something without which nothing can be recorded works.
+    fn works(name: &'static str, found: String) -> Check {
+        Check { name, ok: true, required: true, found, remedy: "" }
+    }
+
+    /// Such a thing does not work.
+    fn fails(name: &'static str, found: String, remedy: &'static str) -> Check {
+        Check { name, ok: false, required: true, found, remedy }
+    }
+}
+
 /// Starts a process under trace and carries it through everything that a recording does to one, then kills
 /// it.
 fn try_tracing() -> Vec<Check> {
-    let mut checks = Vec::new();
-    let mut push = |name, ok, found: String, remedy| {
-        checks.push(Check { name, ok, required: true, found, remedy });
-    };
-    let stopped = match spawn(true_program()) {
+    let stopped = match try_starting() {
         Ok(stopped) => stopped,
-        Err(error @ SpawnError::Child { .. }) => {
-            push(
-                "seccomp filters",
-                false,
-                error.to_string(),
-                "allow the seccomp system call (docker run --security-opt seccomp=unconfined)",
-            );
-            return checks;
-        }
-        Err(error) => {
-            push(
-                "ptrace",
-                false,
-                error.to_string(),
-                "allow ptrace (docker run --cap-add=SYS_PTRACE; kernel.yama.ptrace_scope below 3)",
-            );
-            return checks;
-        }
+        Err(failed) => return vec![failed],
     };
-    push("ptrace", true, "a child can be traced".into(), "");
-    push("seccomp filters", true, "a traced filter works".into(), "");
+    let mut checks = vec![
+        Check::works("ptrace", "a child can be traced".into()),
+        Check::works("seccomp filters", "a traced filter works".into()),
+    ];
     let tid = stopped.tid();
     let mut slot = Some(stopped);
     let prepared = Memory::open(tid).and_then(|memory| image::prepare_recorded(&mut slot, &memory));
     let mut writes = None;
-    match prepared {
+    checks.push(match prepared {
         Ok(_) => {
-            push("the agent", true, "mapped into a new process".into(), "");
             writes = Writes::begin(&mut slot, tid, Vec::new()).ok().flatten();
+            Check::works("the agent", "mapped into a new process".into())
         }
-        Err(error) => push("the agent", false, error.to_string(), "report this: it is a bug in bis"),
-    }
-    match slot.take().map(Parked::park) {
-        Some(Ok(parked)) => {
-            // Another thread takes it over, as after a fork.
-            let seized = std::thread::spawn(move || {
-                parked.seize().map(|(stopped, _): (Stopped, bool)| {
-                    let found = format!("task {} changed its supervisor", stopped.tid());
-                    kill(stopped.tid());
-                    found
-                })
-            });
-            match seized.join() {
-                Ok(Ok(found)) => push("handing over a process", true, found, ""),
-                Ok(Err(error)) => push(
-                    "handing over a process",
-                    false,
-                    error.to_string(),
-                    "set kernel.yama.ptrace_scope to 1 or 0",
-                ),
-                Err(_) => push("handing over a process", false, "a panic".into(), "report this"),
-            }
-        }
-        _ => push("handing over a process", false, "not tried".into(), "see above"),
-    }
+        Err(error) => Check::fails("the agent", error.to_string(), "report this: it is a bug in bis"),
+    });
+    checks.push(try_handing_over(slot.take()));
     kill(tid);
     while sys::wait(Some(tid), true).is_ok() {}
-    checks.push(Check {
+    checks.push(written_pages(writes));
+    checks
+}
+
+/// A process of ours, stopped under trace; or what does not work.
+fn try_starting() -> Result<Stopped, Check> {
+    spawn(true_program()).map_err(|error| match error {
+        SpawnError::Child { .. } => {
+            let remedy = "allow the seccomp system call (docker run --security-opt seccomp=unconfined)";
+            Check::fails("seccomp filters", error.to_string(), remedy)
+        }
+        _ => {
+            let remedy = "allow ptrace (docker run --cap-add=SYS_PTRACE; kernel.yama.ptrace_scope below 3)";
+            Check::fails("ptrace", error.to_string(), remedy)
+        }
+    })
+}
+
+/// Another thread takes the process over, as after a fork, and kills it.
+fn try_handing_over(stopped: Option<Stopped>) -> Check {
+    const NAME: &str = "handing over a process";
+    let Some(Ok(parked)) = stopped.map(Parked::park) else {
+        return Check::fails(NAME, "not tried".into(), "see above");
+    };
+    let seized = std::thread::spawn(move || {
+        parked.seize().map(|(stopped, _): (Stopped, bool)| {
+            let found = format!("task {} changed its supervisor", stopped.tid());
+            kill(stopped.tid());
+            found
+        })
+    });
+    match seized.join() {
+        Ok(Ok(found)) => Check::works(NAME, found),
+        Ok(Err(error)) => Check::fails(NAME, error.to_string(), "set kernel.yama.ptrace_scope to 1 or 0"),
+        Err(_) => Check::fails(NAME, "a panic".into(), "report this"),
+    }
+}
+
+/// Does the kernel tell which pages were written? `writes`: what has been found to tell it.
+fn written_pages(writes: Option<Writes>) -> Check {
+    Check {
         name: "written pages",
         ok: writes.is_some(),
         required: false,
@@ -108,8 +119,7 @@ fn try_tracing() -> Vec<Check> {
         },
         remedy: "Linux 6.7 (in a container: allow userfaultfd), or CONFIG_MEM_SOFT_DIRTY; without, a loop that \
                  nothing near tells from its other rounds may be taken for an earlier one in replay",
-    });
-    checks
+    }
 }
 
 fn kill(tid: Tid) {

@@ -189,19 +189,46 @@ fn address<T>(of: *const T) -> u64 {
     of.addr() as u64
 }
 
+/// As [`bare`], a `prctl`.
+///
+/// # Safety
+/// As the call's manual says.
+unsafe fn prctl(what: i32, args: [u64; 3]) -> i64 {
+    // SAFETY: as the function's contract says.
+    unsafe { bare(libc::SYS_prctl, [number(what), args[0], args[1], args[2], 0]) }
+}
+
 /// Runs in the new child; returns only the step that failed, and why.
 ///
 /// # Safety
 /// Must run in a freshly made child, and the pointers in `prepared` must be valid C strings and
 /// null-terminated vectors of such. The child may share its maker's memory: only bare system calls are made.
 unsafe fn child(prepared: &Prepared) -> (u8, i64) {
-    /// What rt_sigaction takes: the handler, flags, a way back, and signals.
-    #[repr(C)]
-    struct Action([u64; 4]);
-    // SAFETY: as the function's contract says; each call gets what its manual asks for.
+    // SAFETY: as the function's contract says.
     unsafe {
-        let prctl =
-            |what: i32, args: [u64; 3]| bare(libc::SYS_prctl, [number(what), args[0], args[1], args[2], 0]);
+        await_tracer(prepared);
+        be_as_asked(prepared);
+        if let Err(failed) = enter_folder(prepared) {
+            return (0, failed);
+        }
+        if let Some(mask) = &prepared.mask {
+            let (how, mask) = (number(libc::SIG_SETMASK), address(&raw const *mask));
+            bare(libc::SYS_rt_sigprocmask, [how, mask, 0, MASK_LEN, 0]);
+        }
+        if let Err(failed) = install_filter(prepared) {
+            return failed;
+        }
+        (3, execute(prepared))
+    }
+}
+
+/// Waits until the child is traced. It ends where its maker does meanwhile.
+///
+/// # Safety
+/// As for [`child`].
+unsafe fn await_tracer(prepared: &Prepared) {
+    // SAFETY: each call gets what its manual asks for.
+    unsafe {
         // Nobody traces it yet: if the supervisor is killed now, only this ends it. The end of the pipe would
         // not come, because this process, and whatever else is forked meanwhile, have the pipe's other end
         // too.
@@ -212,6 +239,20 @@ unsafe fn child(prepared: &Prepared) -> (u8, i64) {
             bare(libc::SYS_exit_group, [127, 0, 0, 0, 0]);
         }
         prctl(libc::PR_SET_PDEATHSIG, [0; 3]);
+    }
+}
+
+/// The streams, the action at SIGPIPE, the personality and the limit of descriptors become what the program
+/// is to begin with.
+///
+/// # Safety
+/// As for [`child`].
+unsafe fn be_as_asked(prepared: &Prepared) {
+    /// What rt_sigaction takes: the handler, flags, a way back, and signals.
+    #[repr(C)]
+    struct Action([u64; 4]);
+    // SAFETY: each call gets what its manual asks for.
+    unsafe {
         // Rust's runtime ignores SIGPIPE: the program gets it as we did. Our handlers are reset by exec.
         let action = Action([prepared.sigpipe as u64, 0, 0, 0]);
         for fd in (0..3).filter(|fd| prepared.closes_streams && ours::was_closed(Fd(*fd))) {
@@ -231,16 +272,31 @@ unsafe fn child(prepared: &Prepared) -> (u8, i64) {
             let limit = address(&raw const *limit);
             bare(libc::SYS_setrlimit, [libc::RLIMIT_NOFILE.into(), limit, 0, 0, 0]);
         }
-        if !prepared.cwd.is_null() {
-            let entered = bare(libc::SYS_chdir, [address(prepared.cwd), 0, 0, 0, 0]);
-            if entered != 0 {
-                return (0, entered);
-            }
-        }
-        if let Some(mask) = &prepared.mask {
-            let (how, mask) = (number(libc::SIG_SETMASK), address(&raw const *mask));
-            bare(libc::SYS_rt_sigprocmask, [how, mask, 0, MASK_LEN, 0]);
-        }
+    }
+}
+
+/// The program begins in its folder. What the kernel says where it cannot.
+///
+/// # Safety
+/// As for [`child`].
+unsafe fn enter_folder(prepared: &Prepared) -> Result<(), i64> {
+    if prepared.cwd.is_null() {
+        return Ok(());
+    }
+    // SAFETY: as for `child`: it is a C string.
+    match unsafe { bare(libc::SYS_chdir, [address(prepared.cwd), 0, 0, 0, 0]) } {
+        0 => Ok(()),
+        failed => Err(failed),
+    }
+}
+
+/// Installs the filter. The step that has failed, and what the kernel says, where it cannot be had.
+///
+/// # Safety
+/// As for [`child`].
+unsafe fn install_filter(prepared: &Prepared) -> Result<(), (u8, i64)> {
+    // SAFETY: each call gets what its manual asks for; the program lives until they are made.
+    unsafe {
         let program = FilterProgram {
             len: u16::try_from(prepared.filter.len()).unwrap_or(0),
             filter: prepared.filter.as_ptr(),
@@ -251,21 +307,31 @@ unsafe fn child(prepared: &Prepared) -> (u8, i64) {
         if installed == -i64::from(libc::EACCES) {
             let given_up = prctl(libc::PR_SET_NO_NEW_PRIVS, [1, 0, 0]);
             if given_up != 0 {
-                return (1, given_up);
+                return Err((1, given_up));
             }
             installed = prctl(libc::PR_SET_SECCOMP, filter);
         }
-        if installed != 0 {
-            return (2, installed);
+        match installed {
+            0 => Ok(()),
+            failed => Err((2, failed)),
         }
+    }
+}
+
+/// Executes the program. It returns only what the kernel says where it cannot.
+///
+/// # Safety
+/// As for [`child`].
+unsafe fn execute(prepared: &Prepared) -> i64 {
+    // SAFETY: as for `child`: they are C strings, and vectors of such.
+    unsafe {
         let (argv, envp) = (address(prepared.argv.as_ptr()), address(prepared.envp.as_ptr()));
-        let failed = if prepared.path.is_null() {
+        if prepared.path.is_null() {
             let (file, name) = (number(prepared.file), address(c"".as_ptr()));
             bare(libc::SYS_execveat, [file, name, argv, envp, number(libc::AT_EMPTY_PATH)])
         } else {
             bare(libc::SYS_execve, [address(prepared.path), argv, envp, 0, 0])
-        };
-        (3, failed)
+        }
     }
 }
 

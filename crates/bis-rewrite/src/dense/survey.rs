@@ -174,6 +174,67 @@ impl Survey {
     }
 }
 
+/// Where an instruction leads that is more than a plain one.
+enum Leads {
+    /// To the next one.
+    On,
+    /// To this place of its own function.
+    Within(u64),
+    /// To another function, which is still to be found.
+    Away(Candidate),
+    /// To a place that is computed.
+    Anywhere,
+}
+
+impl Survey {
+    /// Notes what kind of place this instruction of a function is, of this class. Where it leads, and whether
+    /// it has little room for a jump.
+    fn note(
+        &mut self,
+        it: &Instruction,
+        class: Class,
+        (region, number): (&Region, u32),
+        options: &DenseOptions,
+    ) -> (Leads, bool) {
+        let is_near = it.op0_kind() == OpKind::NearBranch64;
+        let is_short = it.len() < 5;
+        let candidate =
+            |target, what| Candidate { at: it.ip(), target, region: number, len: it.len() as u8, what };
+        match class {
+            Class::Site => {
+                self.entered.set(it.near_branch_target());
+                let kind = SiteKind::of(it).filter(|kind| options.hooks.has(*kind));
+                if let Some(kind) = kind {
+                    self.coverage.hooks.seen += 1;
+                    self.candidates.push(candidate(0, What::Site(kind)));
+                }
+                (Leads::On, kind.is_some())
+            }
+            Class::Branch | Class::Jump if is_near => {
+                let target = it.near_branch64();
+                self.entered.set(target);
+                if !region.contains(target) {
+                    self.coverage.crossing.seen += 1;
+                    return (Leads::Away(candidate(target, What::Crossing)), is_short);
+                }
+                let is_backward = target <= it.ip();
+                self.coverage.backward.seen += usize::from(is_backward);
+                (Leads::Within(target), is_backward && is_short)
+            }
+            Class::Call if is_near => {
+                let target = it.near_branch64();
+                self.entered.set(target);
+                (Leads::Away(candidate(target, What::Call)), false)
+            }
+            Class::Computed => {
+                self.coverage.computed.seen += 1;
+                (Leads::Anywhere, false)
+            }
+            _ => (Leads::On, false),
+        }
+    }
+}
+
 struct Look<'t, 'a> {
     text: &'t Analysis<'a>,
     options: DenseOptions,
@@ -223,51 +284,13 @@ impl Look<'_, '_> {
             if class == Class::Plain {
                 continue;
             }
-            let near = it.op0_kind() == OpKind::NearBranch64;
-            let mut candidate = Candidate {
-                at: it.ip(),
-                target: 0,
-                region: number,
-                len: it.len() as u8,
-                what: What::Computed,
-            };
-            match class {
-                Class::Site => {
-                    survey.entered.set(it.near_branch_target());
-                    if let Some(kind) = SiteKind::of(it).filter(|kind| self.options.hooks.has(*kind)) {
-                        survey.coverage.hooks.seen += 1;
-                        candidate.what = What::Site(kind);
-                        survey.candidates.push(candidate);
-                        cramped = true;
-                    }
-                }
-                Class::Branch | Class::Jump if near => {
-                    candidate.target = it.near_branch64();
-                    survey.entered.set(candidate.target);
-                    if region.contains(candidate.target) {
-                        if candidate.target <= it.ip() {
-                            survey.coverage.backward.seen += 1;
-                            cramped |= it.len() < 5;
-                        }
-                        self.flow.branch(index, candidate.target);
-                    } else {
-                        candidate.what = What::Crossing;
-                        survey.coverage.crossing.seen += 1;
-                        cramped |= it.len() < 5;
-                        self.edge(survey, candidate);
-                    }
-                }
-                Class::Call if near => {
-                    candidate.target = it.near_branch64();
-                    survey.entered.set(candidate.target);
-                    candidate.what = What::Call;
-                    self.edge(survey, candidate);
-                }
-                Class::Computed => {
-                    survey.coverage.computed.seen += 1;
-                    computed = true;
-                }
-                _ => {}
+            let (leads, is_cramped) = survey.note(it, class, (region, number), &self.options);
+            cramped |= is_cramped;
+            match leads {
+                Leads::On => {}
+                Leads::Within(target) => self.flow.branch(index, target),
+                Leads::Away(candidate) => self.edge(survey, candidate),
+                Leads::Anywhere => computed = true,
             }
         }
         if computed {
