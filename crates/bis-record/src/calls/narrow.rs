@@ -15,7 +15,7 @@ use std::sync::PoisonError;
 use bis_agent::NARROW_SYSCALL;
 use bis_syscalls::{
     Call, INT80_INSN,
-    narrow::{self, NarrowCall, ROOM_LEN, Translated},
+    narrow::{self, NarrowCall, ROOM_LEN, Thunk, Translated},
 };
 use bis_trace::{
     event::{Effect, MemWrite, Outcome, RangeSum},
@@ -89,21 +89,8 @@ impl Domain {
         let narrow = |way| Narrow { outer: *entry, way };
         let (call, way) = match translated {
             Translated::Own(own) => (own.call, Way::Own(own)),
-            Translated::Thunk(thunk) => match self.space.scratch().narrow_room(tid, ROOM_LEN) {
-                Room::At(_) => (thunk.call, Way::Thunk(Box::new(thunk))),
-                Room::Map(base, len) => {
-                    // The call is skipped by this, and made again from its begin.
-                    with_slot(self, tid, |domain, slot| {
-                        domain.space.scratch_mut().map_narrow(slot, tid, base, len)
-                    })?;
-                    self.undo(tid, entry)?;
-                    return Ok(None);
-                }
-                Room::None => {
-                    let what = "makes 32-bit calls in more threads than there is room for".into();
-                    return Err(RecordError::Unsupported { tid, what });
-                }
-            },
+            Translated::Thunk(_) if !self.make_narrow_room(tid, entry)? => return Ok(None),
+            Translated::Thunk(thunk) => (thunk.call, Way::Thunk(Box::new(thunk))),
             Translated::Refused(errno, why) => {
                 note_refused(&self.session, tid, made(entry).nr, why)?;
                 let state = not_made_yet(entry, sums);
@@ -114,15 +101,43 @@ impl Domain {
                 return self.not_made(tid, state, result).map(|()| None);
             }
         };
-        let Way::Thunk(thunk) = &way else {
-            let made = AsMade::of_narrow(view(entry, &call), narrow(way));
-            return Ok(Some((call, InCall::new(made, sums))));
+        let wide = match &way {
+            Way::Thunk(thunk) => self.go_to_thunk(tid, entry, thunk)?,
+            Way::Own(_) | Way::NotMade => view(entry, &call),
         };
+        Ok(Some((call, InCall::new(AsMade::of_narrow(wide, narrow(way)), sums))))
+    }
+
+    /// The thread gets room for what the calls in place of its narrow ones read. False: it was mapped only
+    /// now, and the call is undone for that.
+    fn make_narrow_room(&mut self, tid: Tid, entry: &Registers) -> Result<bool> {
+        match self.space.scratch().narrow_room(tid, ROOM_LEN) {
+            Room::At(_) => Ok(true),
+            Room::Map(base, len) => {
+                // The call is skipped by this, and made again from its begin.
+                with_slot(self, tid, |domain, slot| {
+                    domain.space.scratch_mut().map_narrow(slot, tid, base, len)
+                })?;
+                self.undo(tid, entry)?;
+                Ok(false)
+            }
+            Room::None => {
+                let what = "makes 32-bit calls in more threads than there is room for".into();
+                Err(RecordError::Unsupported { tid, what })
+            }
+        }
+    }
+}
+
+impl Crew {
+    /// The task, at the entry of its narrow call, goes to that of the call in its place, which finds what it
+    /// reads in the thread's room. Its registers there.
+    fn go_to_thunk(&mut self, tid: Tid, entry: &Registers, thunk: &Thunk) -> Result<Registers> {
         self.memory.write(Addr(thunk.room()), &thunk.content)?;
-        let [rdi, rsi, rdx, r10, r8, r9] = call.args;
+        let [rdi, rsi, rdx, r10, r8, r9] = thunk.call.args;
         let begin = Registers {
             rip: NARROW_SYSCALL,
-            rax: call.nr,
+            rax: thunk.call.nr,
             orig_rax: u64::MAX,
             rdi,
             rsi,
@@ -133,8 +148,7 @@ impl Domain {
             ..*entry
         };
         with_slot(self, tid, |_, slot| Ok(remote::go_to_call(slot, &begin.wide())?))?;
-        let wide = self.stopped(tid)?.regs()?;
-        Ok(Some((call, InCall::new(AsMade::of_narrow(wide, narrow(way)), sums))))
+        Ok(self.stopped(tid)?.regs()?)
     }
 }
 

@@ -35,6 +35,20 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// How a tracee goes on whose tracer makes this request. None: it does not go on by that, or not by that
+    /// alone (PTRACE_LISTEN).
+    pub fn of_request(request: u32) -> Option<Mode> {
+        Some(match request {
+            libc::PTRACE_CONT => Mode::Cont,
+            libc::PTRACE_SYSCALL => Mode::Syscall,
+            libc::PTRACE_SINGLESTEP => Mode::Step,
+            libc::PTRACE_SYSEMU => Mode::Emulate,
+            libc::PTRACE_SYSEMU_SINGLESTEP => Mode::EmulateStep,
+            libc::PTRACE_DETACH => Mode::Detached,
+            _ => return None,
+        })
+    }
+
     /// Is the tracee to stop behind an instruction?
     pub fn is_step(self) -> bool {
         matches!(self, Mode::Step | Mode::EmulateStep)
@@ -528,6 +542,17 @@ mod tests {
             segments: Vec::new(),
             change: Change::default(),
         }))
+    }
+
+    #[test]
+    fn a_request_says_how_a_tracee_goes_on() {
+        let of = |requests: [u32; 3]| requests.map(Mode::of_request);
+        let asked = of([libc::PTRACE_CONT, libc::PTRACE_SYSCALL, libc::PTRACE_SINGLESTEP]);
+        assert_eq!(asked, [Some(Mode::Cont), Some(Mode::Syscall), Some(Mode::Step)]);
+        let asked = of([libc::PTRACE_SYSEMU, libc::PTRACE_SYSEMU_SINGLESTEP, libc::PTRACE_DETACH]);
+        assert_eq!(asked, [Some(Mode::Emulate), Some(Mode::EmulateStep), Some(Mode::Detached)]);
+        // A tracee that listens stays where it is.
+        assert_eq!(of([libc::PTRACE_LISTEN, libc::PTRACE_GETREGS, libc::PTRACE_SEIZE]), [None; 3]);
     }
 
     #[test]

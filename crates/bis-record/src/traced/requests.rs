@@ -218,6 +218,9 @@ impl Crew {
         let to = Addr(data);
         let is_narrow = self.call(tid).is_ok_and(|call| call.entry.narrow().is_some());
         let layout = if is_narrow { Layout::Narrow } else { Layout::Wide };
+        if let Some(mode) = Mode::of_request(request) {
+            return self.let_go_on(target, mode, data);
+        }
         match request {
             libc::PTRACE_PEEKTEXT | libc::PTRACE_PEEKDATA => {
                 let word = self.peek(target, Addr(addr), layout.word())?;
@@ -226,6 +229,34 @@ impl Crew {
             libc::PTRACE_POKETEXT | libc::PTRACE_POKEDATA => {
                 self.poke(target, Addr(addr), &layout.bytes_of_word(data))
             }
+            // Of a stop of its process only a tracer hears more that has seized it.
+            libc::PTRACE_GETSIGINFO if stop.kind == Kind::Group && !stop.is_event_stop() => Err(libc::EINVAL),
+            libc::PTRACE_GETSIGINFO => self.answer_with(tid, to, layout.siginfo(&siginfo(target, stop))),
+            libc::PTRACE_SETSIGINFO => self.put_siginfo(layout, target, to),
+            libc::PTRACE_GETSIGMASK if addr != WORD as u64 => Err(libc::EINVAL),
+            libc::PTRACE_GETSIGMASK => self.answer_with(tid, to, stop.sigmask.to_le_bytes().to_vec()),
+            // To be had by nobody but a process that was checkpointed.
+            libc::PTRACE_SETSIGMASK => Err(libc::EIO),
+            libc::PTRACE_GETEVENTMSG => self.answer_with(tid, to, layout.bytes_of_word(stop.message)),
+            libc::PTRACE_GET_SYSCALL_INFO => self.get_call_info(tid, stop, addr, to),
+            libc::PTRACE_SETOPTIONS | PTRACE_OLDSETOPTIONS => set_options(&self.session, target, data),
+            libc::PTRACE_LISTEN => self.listen(target, stop),
+            _ => self.request_for_registers(tid, (target, stop), layout, request, call),
+        }
+    }
+
+    /// A request for what the tracee has in its registers, of whatever kind, in this stop.
+    fn request_for_registers(
+        &mut self,
+        tid: Tid,
+        (target, stop): (Tid, &Stop),
+        layout: Layout,
+        request: u32,
+        call: &Call,
+    ) -> Answer {
+        let (addr, data) = (call.args[2], call.args[3]);
+        let (to, is_narrow) = (Addr(data), layout == Layout::Narrow);
+        match request {
             libc::PTRACE_PEEKUSER => {
                 let word = self.peek_user(layout, target, stop, addr)?;
                 self.answer_with(tid, to, word)
@@ -261,30 +292,12 @@ impl Crew {
             }
             libc::PTRACE_GETREGSET => self.get_set(tid, layout, stop, addr, to),
             libc::PTRACE_SETREGSET => self.put_set(tid, layout, (target, stop), addr, to),
-            // Of a stop of its process only a tracer hears more that has seized it.
-            libc::PTRACE_GETSIGINFO if stop.kind == Kind::Group && !stop.is_event_stop() => Err(libc::EINVAL),
-            libc::PTRACE_GETSIGINFO => self.answer_with(tid, to, layout.siginfo(&siginfo(target, stop))),
-            libc::PTRACE_SETSIGINFO => self.put_siginfo(layout, target, to),
             PTRACE_GET_THREAD_AREA | PTRACE_SET_THREAD_AREA if call.i32(2) < 0 => Err(libc::EIO),
             PTRACE_GET_THREAD_AREA => {
                 let segment = segment_at(stop, call.u32(2))?;
                 self.answer_with(tid, to, segment.to_vec())
             }
             PTRACE_SET_THREAD_AREA => self.put_segment(target, call.u32(2), to),
-            libc::PTRACE_GETSIGMASK if addr != WORD as u64 => Err(libc::EINVAL),
-            libc::PTRACE_GETSIGMASK => self.answer_with(tid, to, stop.sigmask.to_le_bytes().to_vec()),
-            // To be had by nobody but a process that was checkpointed.
-            libc::PTRACE_SETSIGMASK => Err(libc::EIO),
-            libc::PTRACE_GETEVENTMSG => self.answer_with(tid, to, layout.bytes_of_word(stop.message)),
-            libc::PTRACE_GET_SYSCALL_INFO => self.get_call_info(tid, stop, addr, to),
-            libc::PTRACE_SETOPTIONS | PTRACE_OLDSETOPTIONS => set_options(&self.session, target, data),
-            libc::PTRACE_LISTEN => self.listen(target, stop),
-            libc::PTRACE_CONT => self.let_go_on(target, Mode::Cont, data),
-            libc::PTRACE_SYSCALL => self.let_go_on(target, Mode::Syscall, data),
-            libc::PTRACE_SINGLESTEP => self.let_go_on(target, Mode::Step, data),
-            libc::PTRACE_SYSEMU => self.let_go_on(target, Mode::Emulate, data),
-            libc::PTRACE_SYSEMU_SINGLESTEP => self.let_go_on(target, Mode::EmulateStep, data),
-            libc::PTRACE_DETACH => self.let_go_on(target, Mode::Detached, data),
             _ => Err(libc::EIO),
         }
     }
