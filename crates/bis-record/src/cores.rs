@@ -61,7 +61,7 @@ impl Cores {
         let active = cores.iter().map(|_| AtomicUsize::new(0)).collect();
         let avoided_until = cores.iter().map(|_| AtomicU64::new(0)).collect();
         let current = sys::current_core();
-        let first = cores.iter().position(|core| Some(*core) == current).unwrap_or(0);
+        let first = cores.iter().position(|core| *core == current).unwrap_or(0);
         let (began, crowded_until) = (Instant::now(), AtomicU64::new(0));
         let shared = AtomicUsize::new(NOWHERE);
         let for_good = AtomicUsize::new(first);

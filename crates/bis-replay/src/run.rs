@@ -526,6 +526,6 @@ pub(crate) fn cores(jobs: usize, world: &World<'_>) -> Vec<usize> {
     let usable = &world.cores;
     let jobs = if jobs == 0 { usable.len() } else { jobs };
     let current = sys::current_core();
-    let first = usable.iter().position(|core| Some(*core) == current).unwrap_or(0);
+    let first = usable.iter().position(|core| *core == current).unwrap_or(0);
     (0..jobs).rev().map(|job| usable[(job + first) % usable.len()]).collect()
 }

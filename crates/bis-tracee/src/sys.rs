@@ -525,10 +525,9 @@ pub fn get_affinity(tid: Tid) -> Result<Vec<u8>> {
     Ok(mask)
 }
 
-/// The number of the core that the calling thread runs on, if the kernel tells.
-pub fn current_core() -> Option<usize> {
-    // SAFETY: it takes nothing and writes nowhere.
-    usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+/// The number of the core that the calling thread runs on.
+pub fn current_core() -> usize {
+    rustix::thread::sched_getcpu()
 }
 
 /// The reverse of [`get_affinity`].

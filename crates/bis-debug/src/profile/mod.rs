@@ -93,7 +93,7 @@ pub fn profile(trace: &Trace, which: Option<&Which>, from: Option<EventSeq>) -> 
     domains.sort_by_key(|entry| entry.seq);
     let domains: Vec<DomainId> = domains.iter().map(|entry| entry.domain).collect();
     // Together with its tasks, as a session.
-    balance::pin(Tid(0), bis_tracee::sys::current_core().unwrap_or(0));
+    balance::pin(Tid(0), bis_tracee::sys::current_core());
     let interrupt = Arc::<Interrupt>::default();
     let alarm = Alarm::new(Arc::clone(&interrupt))
         .map_err(|source| DebugError::Io { what: "start a thread", source })?;

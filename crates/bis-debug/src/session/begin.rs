@@ -100,7 +100,7 @@ impl<'t> Session<'t> {
         let alarm = Alarm::new(Arc::clone(&stopper.interrupt))
             .map_err(|source| DebugError::Io { what: "start a thread", source })?;
         // Together with its tasks: a stop across cores takes twenty times as long.
-        let core = bis_tracee::sys::current_core().unwrap_or(0);
+        let core = bis_tracee::sys::current_core();
         let cores = bis_tracee::sys::get_affinity(Tid(0)).unwrap_or_default();
         balance::pin(Tid(0), core);
         let mut host = Solo::new(world, ear);
