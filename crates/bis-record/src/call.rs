@@ -10,10 +10,7 @@
 //! never sees that, because the handler's frame comes right after. If the signal has none, the kernel makes
 //! the call again by itself, and nothing was to be seen.
 
-use std::{
-    mem,
-    ops::ControlFlow::{Break, Continue},
-};
+use std::ops::ControlFlow::{Break, Continue};
 
 use bis_agent::hooks::SAFEPOINT_END;
 use bis_syscalls::{
@@ -110,7 +107,7 @@ impl Domain {
     fn call_at(&mut self, tid: Tid, entry: Registers) -> Result<Onward> {
         self.drain(tid)?;
         let tried = self.take_tried();
-        self.task(tid)?.expect_signal = None;
+        self.task(tid)?.signals.coming.expect_none();
         if self.task(tid)?.call.is_some() {
             return self.call_again(tid);
         }
@@ -158,7 +155,7 @@ impl Domain {
         let vsyscall = is_vsyscall(entry);
         let task = self.task(tid)?;
         // A signal that is to find it in the call ends its wait anyway.
-        if !vsyscall && may_block(call) && task.interrupts.is_none() && mem::take(&mut task.is_asked) {
+        if !vsyscall && may_block(call) && !task.signals.brought.is_for_call() && task.to_stop.take_asked() {
             // We asked it to stop when it stood here already. In the call, that would end its wait: what it
             // has moved by then would be its result. Before the call, it is a stop like any other.
             self.undo(tid, entry)?;
@@ -211,10 +208,10 @@ impl Domain {
     fn deliver_first(&mut self, tid: Tid, call: &Call, entry: &Registers, vsyscall: bool) -> Result<bool> {
         let before = entry.before_call();
         let task = self.task(tid)?;
-        let again = task.undone.take((before.ip(), before.sp()));
-        let timer = task.stash.first().filter(|info| again && info.is_of_timer());
+        let again = task.signals.undone.take((before.ip(), before.sp()));
+        let timer = task.signals.stash.first().filter(|info| again && info.is_of_timer());
         let overdue = timer.map(SigInfo::signal);
-        match First::of(task.interrupts.take(), overdue, may_block(call), vsyscall) {
+        match First::of(task.signals.brought.take_for_call(), overdue, may_block(call), vsyscall) {
             First::Call => Ok(false),
             First::CallWith(signal) if is_stop(signal) => self.stop_next(tid).map(|()| false),
             First::CallWith(signal) => self.carry(tid, signal).map(|()| false),

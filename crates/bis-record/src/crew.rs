@@ -72,7 +72,7 @@ impl Crew {
 
     /// Asks a task that runs to stop.
     pub fn interrupt(&mut self, tid: Tid) -> Result<()> {
-        self.task(tid)?.is_asked = true;
+        self.task(tid)?.to_stop.ask();
         match sys::interrupt(tid) {
             // Its end is on its way.
             Err(TraceeError::Died(_)) => Ok(()),
@@ -88,7 +88,7 @@ impl Crew {
     /// The stopped task. Only while its report is handled or it is ready.
     pub fn stopped(&mut self, tid: Tid) -> Result<&mut Stopped> {
         let task = self.task(tid)?;
-        let is_told = matches!(task.report, Some(Status::Exited(_) | Status::Killed(_)));
+        let is_told = matches!(task.report.status(), Some(Status::Exited(_) | Status::Killed(_)));
         match &mut task.handle {
             Handle::Stopped(stopped) => Ok(stopped),
             // It was killed: its end is told, or on its way.

@@ -62,7 +62,7 @@ impl Domain {
         let writes = self.changes(writes);
         let pid = self.task(tid)?.pid;
         let leads_others = tid == pid && self.tasks.values().any(|t| t.pid == pid && t.tid != tid);
-        self.task(tid)?.inject = None;
+        self.task(tid)?.signals.coming.withhold();
         if self.session.is_init_inside(pid) {
             // The kernel ends all others of its namespace first, and those may wait for what we hold.
             self.release_tokens()?;
@@ -71,7 +71,7 @@ impl Domain {
         if leads_others {
             // The kernel keeps it as a zombie until the last of its threads is gone; or one of them execs and
             // takes its id over, and it is never seen to end.
-            while self.task(tid)?.report.is_none() && !self.is_taken_over(tid) {
+            while !self.task(tid)?.report.is_there() && !self.is_taken_over(tid) {
                 if !tracee_task::is_alive(tid) {
                     self.zombies.insert(tid);
                     break;
@@ -112,7 +112,7 @@ impl Domain {
 
     /// The task ends; had it just made a child?
     pub fn end_of_clone(&mut self, tid: Tid) -> Result<()> {
-        match self.task(tid)?.newborn.take() {
+        match self.task(tid)?.report.take_newborn() {
             Some(child) => match self.new_task(tid, child, true) {
                 Err(RecordError::Tracee(TraceeError::Died(dead))) if dead == child => {
                     self.let_go(child);

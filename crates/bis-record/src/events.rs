@@ -415,7 +415,7 @@ impl Recorder<'_> {
         if words.is_empty() || !matches!(task.handle, Handle::Running(_)) {
             return Ok(sums);
         }
-        while task.report.is_none() && balance::is_runnable(tid) {
+        while !task.report.is_there() && balance::is_runnable(tid) {
             thread::yield_now();
         }
         let read = |(addr, len): (Addr, u64)| MemWrite {

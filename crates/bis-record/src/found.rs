@@ -46,7 +46,7 @@ use crate::{
     process::Process,
     session::Session,
     space::{AddressSpace, content_within, open_mapped, stack_floor, stack_limit_or_most},
-    task::{Named, Task, Traits, Wishes, parent_of},
+    task::{Named, Task, ToStop, Traits, Wishes, parent_of},
 };
 
 /// Of the memory of its own that a process has, what is more than this is in events of its own.
@@ -153,7 +153,8 @@ fn tasks_of(
         let traits = traits.get(&tid).cloned().unwrap_or_default();
         let own_name = session.own_name(tid);
         let named = Named::with_clear_tid(clear_tid);
-        tasks.push(Task { named, traits, is_halted, own_name, ..Task::new(stopped, pid) });
+        let to_stop = ToStop::of_process(is_halted);
+        tasks.push(Task { named, traits, to_stop, own_name, ..Task::new(stopped, pid) });
     }
     Ok((tasks, brk))
 }

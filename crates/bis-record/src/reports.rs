@@ -77,7 +77,7 @@ impl Domain {
         if let Some(task) = self.tasks.get_mut(&dead) {
             task.standing.stop();
             // It may have come to the stop of its end already.
-            if !matches!(task.report, Some(Status::Exit(_))) {
+            if !matches!(task.report.status(), Some(Status::Exit(_))) {
                 task.handle = Handle::Taken;
             }
             self.recorder().announce_child(dead)?;

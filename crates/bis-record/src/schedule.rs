@@ -105,29 +105,29 @@ impl Domain {
     /// A task whose report is to be handled: first the one that has run, then the one whose turn it is.
     fn reported(&self) -> Option<Tid> {
         // The first thread of its process, in whatever that was, has nothing to report any more.
-        let is_silent = |tid: Tid| self.tasks.get(&tid).is_some_and(|task| task.report.is_none());
+        let is_silent = |tid: Tid| self.tasks.get(&tid).is_some_and(|task| !task.report.is_there());
         let has_taken_over =
-            |task: &&Task| matches!(task.report, Some(Status::Exec(_))) && is_silent(task.pid);
+            |task: &&Task| matches!(task.report.status(), Some(Status::Exec(_))) && is_silent(task.pid);
         // There may be hundreds of tasks, and mostly none of them has reported.
-        if self.tasks.values().all(|task| task.report.is_none()) {
+        if self.tasks.values().all(|task| !task.report.is_there()) {
             return None;
         }
         if let Some(task) = self.tasks.values().find(has_taken_over) {
             return Some(task.tid);
         }
         if let Some(task) = self.tasks.values().find(|task| task.standing.is_in_hook()) {
-            return task.report.is_some().then_some(task.tid);
+            return task.report.is_there().then_some(task.tid);
         }
         // What it has computed and logged is in no event yet. One that it has woken may have come out of its
         // call meanwhile.
         let runner = self.watched.seat.runner();
-        if self.tasks.get(&runner).is_some_and(|task| task.report.is_some()) {
+        if self.tasks.get(&runner).is_some_and(|task| task.report.is_there()) {
             return Some(runner);
         }
         if self.tasks.values().any(|task| task.standing.comes_first()) {
             return None;
         }
-        let has_report = |tid: &Tid| self.tasks.get(tid).is_some_and(|task| task.report.is_some());
+        let has_report = |tid: &Tid| self.tasks.get(tid).is_some_and(|task| task.report.is_there());
         self.turns.iter().find(has_report)
     }
 
@@ -338,7 +338,7 @@ impl Crew {
     fn execing(&self) -> impl Iterator<Item = &Task> {
         self.tasks
             .values()
-            .filter(|task| task.report.is_none() && task.call.as_ref().is_some_and(InCall::is_exec))
+            .filter(|task| !task.report.is_there() && task.call.as_ref().is_some_and(InCall::is_exec))
     }
 }
 

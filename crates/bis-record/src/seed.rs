@@ -28,7 +28,7 @@ use crate::{
     error::Result,
     found::ParkedImage,
     session::Session,
-    task::{Handle, Named, Task},
+    task::{Handle, Named, Task, ToStop},
 };
 
 #[derive(Debug)]
@@ -101,7 +101,8 @@ impl Fork {
         };
         let own_name = session.own_name(tid);
         let named = Named::with_clear_tid(clear_tid);
-        let task = Task { named, traits, is_halted, own_name, ..Task::new(stopped, tid) };
+        let to_stop = ToStop::of_process(is_halted);
+        let task = Task { named, traits, to_stop, own_name, ..Task::new(stopped, tid) };
         let memory = Memory::open(tid)?;
         let mut domain = Domain::new(session, id, memory, space, task, core);
         if let Some(hooks) = hooks {
@@ -139,7 +140,7 @@ impl Fresh {
             Ok((stopped, is_halted)) => {
                 let task = domain.task(tid)?;
                 task.handle = Handle::Stopped(stopped);
-                task.is_halted = is_halted;
+                task.to_stop = ToStop::of_process(is_halted);
             }
             Err(TraceeError::Died(_)) => domain.gone(tid, TaskEnd::Killed(Signal::KILL), Vec::new())?,
             Err(error) => return Err(error.into()),

@@ -80,25 +80,24 @@ impl Domain {
         if is_done {
             return Ok(Onward::Stays);
         }
-        let place = self.task(tid)?.expect_signal.take();
+        let place = self.task(tid)?.signals.coming.take_expected();
         let is_expected = match &place {
             Some(place) => is_same_place(place, &self.stopped(tid)?.regs()?),
             None => false,
         };
         let in_call = self.task(tid)?.call.is_some();
         let is_told = in_call || is_expected;
-        let real = if is_neutral {
-            self.take_stop(tid, is_told)?
-        } else {
-            self.recorder().take_carried(tid, &info, is_told)?
+        let real = match is_neutral {
+            true => self.take_stop(tid, is_told)?,
+            false => self.recorder().take_carried(tid, &info, is_told)?,
         };
         let info = real.unwrap_or(info);
-        let signal = info.signal();
-        let is_due = real.is_some() && self.recorder().disposition(tid, signal)? != Disposition::Handler;
+        let is_due =
+            real.is_some() && self.recorder().disposition(tid, info.signal())? != Disposition::Handler;
         if self.is_carrier(tid, &info) {
             // It was overtaken; what it was sent for still waits in the stash.
             let task = self.task(tid)?;
-            task.carries = None;
+            task.signals.brought.arrive();
             task.standing.set_midway(task.call.is_none());
             task.standing.go_on();
             return Ok(Onward::Stays);
@@ -107,26 +106,42 @@ impl Domain {
         let is_outlived = self.is_outlived(tid);
         let arrival = Arrival { in_call, is_expected, is_due, is_storm, others_go_on, is_outlived };
         self.task(tid)?.standing.set_midway(arrival.is_midway());
-        if is_of_first {
-            return self.answer(tid, info, Answer::Ignore, place.filter(|_| is_expected));
-        }
-        let info = if self.session.traced.is_used() {
-            match self.tell_signal(tid, &info, place)? {
-                Told::Holds => return Ok(Onward::Stays),
-                Told::Decided(None) => {
-                    return self.answer(tid, info, Answer::Ignore, place.filter(|_| is_expected));
-                }
-                Told::Decided(Some(given)) if given != signal => info.of_signal(given),
-                Told::Decided(Some(_)) | Told::Nobody => info,
-            }
-        } else {
-            info
+        let told = match is_of_first {
+            true => Told::Decided(None),
+            false => self.tell_signal_if_traced(tid, &info, place)?,
         };
+        let place = place.filter(|_| is_expected);
+        match told {
+            Told::Holds => Ok(Onward::Stays),
+            Told::Decided(None) => self.answer(tid, info, Answer::Ignore, place),
+            Told::Decided(Some(given)) if given != info.signal() => {
+                self.arrive(tid, info.of_signal(given), arrival, place)
+            }
+            Told::Decided(Some(_)) | Told::Nobody => self.arrive(tid, info, arrival, place),
+        }
+    }
+
+    /// The task's tracer hears of a signal, if it has one.
+    fn tell_signal_if_traced(&mut self, tid: Tid, info: &SigInfo, place: Option<Registers>) -> Result<Told> {
+        match self.session.traced.is_used() {
+            true => self.tell_signal(tid, info, place),
+            false => Ok(Told::Nobody),
+        }
+    }
+
+    /// A signal has come to the task, and nobody else has anything to say to that.
+    fn arrive(
+        &mut self,
+        tid: Tid,
+        info: SigInfo,
+        arrival: Arrival,
+        place: Option<Registers>,
+    ) -> Result<Onward> {
         let signal = info.signal();
         let disposition = self.recorder().disposition(tid, signal)?;
         let answer = arrival.answer(disposition);
         tracing::debug!(domain = %self.id, %tid, %signal, ?disposition, ?answer, "signal");
-        self.answer(tid, info, answer, place.filter(|_| is_expected))
+        self.answer(tid, info, answer, place)
     }
 
     /// Does what is to be done about a signal. `place`: it was expected where the task has these registers.
@@ -255,9 +270,9 @@ impl Recorder<'_> {
         if !due || !self.is_carrier(tid, info) {
             return Ok(None);
         }
-        let Some(real) = self.task(tid)?.stash.take_of(signal) else { return Ok(None) };
+        let Some(real) = self.task(tid)?.signals.stash.take_of(signal) else { return Ok(None) };
         self.stopped(tid)?.set_siginfo(&real.0)?;
-        self.task(tid)?.carries = None;
+        self.task(tid)?.signals.brought.arrive();
         Ok(Some(real))
     }
 }
@@ -275,7 +290,7 @@ impl Crew {
     /// so that the program itself comes on between two handlers, however slow we are: it is delivered at the
     /// next call, or a few milliseconds later.
     fn is_storm(&mut self, tid: Tid, info: &SigInfo) -> Result<bool> {
-        Ok(info.is_of_timer() && self.task(tid)?.timers.are_to_wait())
+        Ok(info.is_of_timer() && self.task(tid)?.signals.timers.are_to_wait())
     }
 
     /// Has the program asked for this instruction to be a fault?

@@ -10,13 +10,14 @@ mod last_writes;
 mod named;
 mod onward;
 mod passed_over;
+mod report;
+mod signals;
 mod since_event;
 mod stacks;
 mod standing;
 mod stepped;
-mod timers;
+mod to_stop;
 mod traits;
-mod undone;
 mod waiting;
 mod with_chaos;
 
@@ -27,24 +28,24 @@ pub use in_call::{AsMade, Deed, ForkChild, InCall, Narrow, Pieces, Way};
 pub use named::Named;
 pub use onward::{IntoCall, Onward};
 pub use passed_over::PassedOver;
+pub use report::Report;
+pub use signals::Signals;
 pub use since_event::SinceEvent;
 pub use stacks::Stacks;
 pub use standing::Standing;
 pub use stepped::Stepped;
-pub use timers::Timers;
+pub use to_stop::ToStop;
 pub use traits::{Traits, Wishes};
-pub use undone::Undone;
 pub use with_chaos::{Caught, WithChaos};
 
 use std::collections::BTreeMap;
 
-use bis_trace::types::{Addr, Registers, Signal, Tid};
-use bis_tracee::{Running, Status, Stopped, debug::DebugRegisters, proc};
+use bis_trace::types::{Addr, Registers, Tid};
+use bis_tracee::{Running, Stopped, debug::DebugRegisters, proc};
 
 use crate::{
     calls::left_out::StandIn,
     places::{rounds::Rounds, spin::Spin},
-    signals::kept::{Carrier, Stash},
 };
 
 /// Whether the task is ours to touch.
@@ -65,47 +66,25 @@ pub struct Task {
     /// The process id (thread group).
     pub pid: Tid,
     pub handle: Handle,
-    /// A stop, or the end, that the supervisor has seen and not handled yet.
-    pub report: Option<Status>,
-    /// The child of a report that came and was not handled before the task's end was reported.
-    pub newborn: Option<Tid>,
+    pub report: Report,
     /// Whether it may go on, and whether others may before it does.
     pub standing: Standing,
     /// How long more urgent ones have had their turns.
     pub passed_over: PassedOver,
     pub call: Option<InCall>,
-    /// Signals with handlers that came in the middle of computation: they are delivered at the next call.
-    pub stash: Stash,
-    /// The mask that it has, while it runs with more signals blocked.
-    pub hushed: Option<u64>,
-    pub undone: Undone,
+    /// What there is of signals for it.
+    pub signals: Signals,
+    /// Why it is to stop before it goes on in its program.
+    pub to_stop: ToStop,
     pub stacks: Stacks,
-    pub timers: Timers,
-    /// Its process is stopped, and it is to stop again: it was taken over, or is to leave a hook first.
-    pub is_halted: bool,
-    /// The signal that was sent last to bring it to a signal stop
-    /// ([`Crew::carry`](crate::crew::Crew::carry)).
-    pub carries: Option<Carrier>,
-    /// It is to stop in the call that it is about to make, or right behind it: there it gets a stop that was
-    /// kept back. It is asked for that each time it goes on.
-    pub stops_next: bool,
-    /// This one, in the stash, has interrupted a hook in its call.
-    pub interrupts: Option<Signal>,
     /// Its descriptors are not those of the domain's other tasks.
     pub own_fds: bool,
-    /// The kernel has a signal pending, which comes before the task executes anything: it has these registers
-    /// then. (Or another thread gets it.)
-    pub expect_signal: Option<Registers>,
     pub since_event: SinceEvent,
     /// The registers at the entry of a call, until what becomes of that is known: one that is killed
     /// meanwhile has come so far, whatever its registers are by then.
     pub in_front: Option<Registers>,
-    /// We have asked it to stop, and it has not stopped for that yet.
-    pub is_asked: bool,
     /// What its tracer watches, while that is in its debug registers.
     pub watches: DebugRegisters,
-    /// To be given to the task when it is resumed.
-    pub inject: Option<Signal>,
     /// What it has named to the kernel.
     pub named: Named,
     pub traits: Traits,
@@ -132,27 +111,17 @@ impl Task {
             own_name: stopped.tid(),
             pid,
             handle: Handle::Stopped(stopped),
-            report: None,
-            newborn: None,
+            report: Report::default(),
             standing: Standing::new(),
             passed_over: PassedOver::default(),
             call: None,
-            stash: Stash::default(),
-            hushed: None,
-            undone: Undone::default(),
+            signals: Signals::default(),
+            to_stop: ToStop::default(),
             stacks: Stacks::default(),
-            timers: Timers::default(),
-            is_halted: false,
-            carries: None,
-            stops_next: false,
             since_event: SinceEvent::default(),
             in_front: None,
-            is_asked: false,
             watches: DebugRegisters::default(),
-            interrupts: None,
             own_fds: false,
-            expect_signal: None,
-            inject: None,
             named: Named::default(),
             traits: Traits::default(),
             counter: None,

@@ -151,7 +151,7 @@ impl Task {
     fn end_call(&mut self, call: &InCall) -> bool {
         let sets_timer = row(call.entry.nr()).is_some_and(|row| row.sets_timer);
         let returns = returns_from_handler(call);
-        self.timers.end_call(returns, sets_timer) || returns && self.stash.has_sent()
+        self.signals.timers.end_call(returns, sets_timer) || returns && self.signals.stash.has_sent()
     }
 }
 

@@ -168,7 +168,7 @@ impl Domain {
         let nr = entry.orig_rax;
         self.not_made(tid, state, nr.cast_signed())?;
         let regs = Registers { rax: nr, orig_rax: u64::MAX, ..entry };
-        self.task(tid)?.stash.put_first(siginfo((table, nr), ip, data));
+        self.task(tid)?.signals.stash.put_first(siginfo((table, nr), ip, data));
         self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent).map(|_| Onward::Stays)
     }
 

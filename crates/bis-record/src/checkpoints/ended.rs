@@ -26,7 +26,7 @@ use crate::{
     domain::Domain,
     error::{RecordError, Result},
     events::Recorder,
-    task::{Handle, Task},
+    task::{Handle, Task, ToStop},
 };
 
 const FUTEX_WAKE: u64 = libc::FUTEX_WAKE as u64;
@@ -125,7 +125,8 @@ impl Domain {
             let Some(parked) = ended.parked.take() else { continue };
             let (stopped, is_halted) = self.session.halted.take_over(parked)?;
             let (own_name, traits) = (ended.own_name, ended.traits.clone());
-            let task = Task { own_name, traits, is_halted, ..Task::new(stopped, ended.pid) };
+            let to_stop = ToStop::of_process(is_halted);
+            let task = Task { own_name, traits, to_stop, ..Task::new(stopped, ended.pid) };
             self.tasks.insert(tid, task);
             if let Some(cores) = ended.cores.take() {
                 self.session.affinities.set(tid, cores);

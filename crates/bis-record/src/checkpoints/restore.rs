@@ -34,7 +34,7 @@ use crate::{
     events::Recorder,
     process::Process,
     space::TextRange,
-    task::{Handle, InCall, Stacks, Standing, Task, Timers, Undone},
+    task::{Handle, InCall, Stacks, Standing, Task},
 };
 
 /// Bytes for each thread that are put back before what was different is told.
@@ -69,7 +69,7 @@ impl Domain {
         }
         let is_there = |tid: &Tid| {
             let ends = |status| matches!(status, Status::Exit(_) | Status::Exited(_) | Status::Killed(_));
-            self.tasks.get(tid).is_some_and(|task| !task.report.is_some_and(ends))
+            self.tasks.get(tid).is_some_and(|task| !task.report.status().is_some_and(ends))
         };
         if !checkpoint.tasks.keys().all(|tid| is_there(tid) || self.can_come_back(*tid)) {
             return Ok(Some(libc::ESRCH));
@@ -81,8 +81,7 @@ impl Domain {
         let is_anothers = |task: &Task| task.pid != pid && !checkpoint.tasks.contains_key(&task.tid);
         let is_engaged = |task: &Task| {
             is_anothers(task)
-                || task.newborn.is_some()
-                || matches!(task.report, Some(Status::NewTask(_)))
+                || task.report.has_newborn()
                 || task.call.as_ref().is_some_and(InCall::has_made_child)
                 || task.for_tracer.is_held()
         };
@@ -155,18 +154,18 @@ impl Domain {
         let (kind, sums) = state.enter();
         self.event_with(tid, kind, sums)?;
         for other in newer {
-            if self.comes_back(other) && !matches!(self.task(other)?.report, Some(Status::Exit(_))) {
+            if self.comes_back(other) && !matches!(self.task(other)?.report.status(), Some(Status::Exit(_))) {
                 // Another checkpoint has it.
                 self.drop_call(other);
                 self.end_for_others(other, 0)?;
                 continue;
             }
             let task = self.task(other)?;
-            task.inject = None;
-            let status = match task.report {
+            task.signals.coming.withhold();
+            let status = match task.report.status() {
                 Some(Status::Exit(status)) => status,
                 _ => {
-                    task.report = None;
+                    task.report.be_done();
                     let regs = self.stopped(other)?.regs()?;
                     let exit = Registers {
                         rip: UNTRACED_SYSCALL,
@@ -179,7 +178,7 @@ impl Domain {
                     self.end_of(other, tid)?
                 }
             };
-            self.task(other)?.report = None;
+            self.task(other)?.report.be_done();
             self.drop_call(other);
             self.exit(other, status)?;
         }
@@ -272,8 +271,8 @@ impl Domain {
         let rax = if tid == checkpoint.maker { checkpoint.count } else { kept.regs.rax };
         let regs = Registers { rip, rax, ..kept.regs };
         // Signals that have come meanwhile, and one that was about to be delivered, come all the same.
-        let mut since: Vec<SigInfo> = self.task(tid)?.stash.replace(&kept.stash).collect();
-        if let Some(Status::Signal(_)) = self.task(tid)?.report {
+        let mut since: Vec<SigInfo> = self.task(tid)?.signals.stash.replace(&kept.stash).collect();
+        if let Some(Status::Signal(_)) = self.task(tid)?.report.status() {
             let info = SigInfo(self.stopped(tid)?.siginfo()?);
             // What one was sent for that only carries is kept already.
             since.extend((!self.is_carrier(tid, &info)).then_some(info));
@@ -287,18 +286,13 @@ impl Domain {
             place::set_breakpoints(self.stopped(tid)?, &[])?;
         }
         let task = self.task(tid)?;
-        task.report = None;
+        task.report.be_done();
         task.standing = Standing::new();
-        task.hushed = None;
-        task.undone = Undone::default();
+        task.signals.begin_again();
+        task.to_stop.do_not_stop_next();
         task.stacks = Stacks::with_left(kept.left_stack);
-        task.timers = Timers::default();
-        task.interrupts = None;
-        (task.carries, task.stops_next) = (None, false);
-        task.expect_signal = None;
-        task.inject = None;
         for info in since {
-            if !self.task(tid)?.stash.contains(&info) {
+            if !self.task(tid)?.signals.stash.contains(&info) {
                 self.keep_back(tid, info)?;
             }
         }

@@ -13,7 +13,7 @@ use std::{io, ops::Range};
 
 use bis_trace::{
     event::{Effect, MemWrite, Outcome},
-    types::{Addr, PAGE, PAGE_LEN, Tid, prot},
+    types::{Addr, ObjectId, PAGE, PAGE_LEN, Tid, prot},
 };
 use bis_tracee::{maps::Mapping, pagemap::PageMap, proc, shadow::Shadow};
 
@@ -139,6 +139,51 @@ impl KeptShared {
     }
 }
 
+/// The shadow's mapping of an object can be written, whatever the program may do there: until this is ended,
+/// or dropped.
+struct Writable<'a> {
+    shadow: &'a mut Shadow,
+    kept: &'a KeptShared,
+    is_opened: bool,
+}
+
+impl Writable<'_> {
+    /// None: nothing can be stored through this mapping.
+    fn begin<'a>(shadow: &'a mut Shadow, kept: &'a KeptShared) -> Result<Option<Writable<'a>>> {
+        let mut writable = Writable { shadow, kept, is_opened: false };
+        if kept.prot & prot::WRITE == 0 {
+            if writable.protect(prot::READ | prot::WRITE)? != 0 {
+                return Ok(None);
+            }
+            writable.is_opened = true;
+        }
+        Ok(Some(writable))
+    }
+
+    fn end(mut self) -> Result<()> {
+        self.close()
+    }
+
+    fn close(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.is_opened) {
+            self.protect(self.kept.prot)?;
+        }
+        Ok(())
+    }
+
+    fn protect(&mut self, prot: u32) -> Result<i64> {
+        let args = [self.kept.range.start.0, self.kept.len(), prot.into(), 0, 0, 0];
+        Ok(self.shadow.call(libc::SYS_mprotect, args)?)
+    }
+}
+
+impl Drop for Writable<'_> {
+    fn drop(&mut self) {
+        // Whatever led here is what is told; a shadow that was killed needs nothing.
+        let _ = self.close();
+    }
+}
+
 fn in_pieces(Range { start, end }: Range<Addr>) -> impl Iterator<Item = Range<Addr>> {
     Addr::steps(start..end, PIECE).map(move |at| at..end.min(at + PIECE as u64))
 }
@@ -251,54 +296,49 @@ impl Recorder<'_> {
         checkpoint: &mut Checkpoint,
         outcome: &mut Outcome,
     ) -> Result<()> {
-        for kept in checkpoint.shared.clone() {
-            let key = kept.key;
+        for kept in &checkpoint.shared {
             // Where it is mapped no more, there is another one in its place, which has its content.
-            let Some(object) = self.session.registry.find(key) else { continue };
-            if !self.maps_alone(key, checkpoint.shadow.pid()) {
-                remark(
-                    &self.session,
-                    format!(
-                        "task {tid} went back to a checkpoint; another process maps the shared memory at {:#x} by now, \
-                     which stays as it is",
-                        kept.range.start
-                    ),
-                )?;
+            let Some(object) = self.session.registry.find(kept.key) else { continue };
+            if !self.maps_alone(kept.key, checkpoint.shadow.pid()) {
+                let at = kept.range.start;
+                let what =
+                    format!("another process maps the shared memory at {at:#x} by now, which stays as it is");
+                remark(&self.session, format!("task {tid} went back to a checkpoint; {what}"))?;
                 continue;
             }
-            let shadow = &mut checkpoint.shadow;
-            let protect = |shadow: &mut Shadow, prot: u32| {
-                let range = [kept.range.start.0, kept.len(), prot.into(), 0, 0, 0];
-                if kept.prot & prot::WRITE == 0 { shadow.call(libc::SYS_mprotect, range) } else { Ok(0) }
-            };
-            if protect(shadow, prot::READ | prot::WRITE)? != 0 {
-                // Nothing can be stored through this mapping.
-                continue;
-            }
-            let mut is_cut = false;
-            for part in kept.possibly_different(shadow)? {
-                let (writes, is_short) = kept.differences(shadow, part)?;
-                is_cut |= is_short;
-                shadow.bulk()?.write_all(&writes)?;
-                outcome.effects.extend(writes.into_iter().map(|MemWrite { addr, data }| {
-                    let offset = kept.offset + (addr - kept.range.start);
-                    Effect::WriteObject { object, offset, data }
-                }));
-                self.spill(tid, state, outcome)?;
-            }
-            protect(shadow, kept.prot)?;
+            let Some(mut writable) = Writable::begin(&mut checkpoint.shadow, kept)? else { continue };
+            let is_cut = self.restore_object(tid, state, (object, &mut writable), outcome)?;
+            writable.end()?;
             if is_cut {
-                remark(
-                    &self.session,
-                    format!(
-                        "task {tid} went back to a checkpoint; the shared memory at {:#x} was made shorter since, and \
-                     stays so",
-                        kept.range.start
-                    ),
-                )?;
+                let at = kept.range.start;
+                let what = format!("the shared memory at {at:#x} was made shorter since, and stays so");
+                remark(&self.session, format!("task {tid} went back to a checkpoint; {what}"))?;
             }
         }
         Ok(())
+    }
+
+    /// This object holds again what it held. True: it is shorter now.
+    fn restore_object(
+        &mut self,
+        tid: Tid,
+        state: &mut InCall,
+        (object, writable): (ObjectId, &mut Writable<'_>),
+        outcome: &mut Outcome,
+    ) -> Result<bool> {
+        let Writable { kept, shadow, .. } = writable;
+        let mut is_cut = false;
+        for part in kept.possibly_different(shadow)? {
+            let (writes, is_short) = kept.differences(shadow, part)?;
+            is_cut |= is_short;
+            shadow.bulk()?.write_all(&writes)?;
+            outcome.effects.extend(writes.into_iter().map(|MemWrite { addr, data }| {
+                let offset = kept.offset + (addr - kept.range.start);
+                Effect::WriteObject { object, offset, data }
+            }));
+            self.spill(tid, state, outcome)?;
+        }
+        Ok(is_cut)
     }
 }
 

@@ -116,7 +116,7 @@ impl Domain {
         // It may have been stopped in the moment when it came to where it is waited for: the trap is on its
         // way, and would come in the middle of what is asked of it now.
         let task = self.task(tid)?;
-        if task.report.is_none() && task.call.is_none() && matches!(task.handle, Handle::Stopped(_)) {
+        if !task.report.is_there() && task.call.is_none() && matches!(task.handle, Handle::Stopped(_)) {
             self.disarm(tid)?;
         }
         Ok(())
@@ -140,11 +140,11 @@ impl Domain {
         let task = self.task(tid)?;
         // The parent of a vfork sleeps until its child, which may be a task of ours, has gone on.
         let may_stop = task.call.as_ref().is_none_or(|call| !call.has_made_child());
-        if task.report.is_some() || !may_stop || !matches!(task.handle, Handle::Running(_)) {
+        if task.report.is_there() || !may_stop || !matches!(task.handle, Handle::Running(_)) {
             return Ok(());
         }
         match sys::interrupt(tid) {
-            Ok(()) => self.task(tid)?.is_asked = true,
+            Ok(()) => self.task(tid)?.to_stop.ask(),
             // Its end is on its way.
             Err(TraceeError::Died(_)) => {}
             Err(error) => return Err(error.into()),
@@ -185,7 +185,7 @@ impl Crew {
         let task = self.task(tid)?;
         // One that has executed another program is about to leave the domain, with which it shared memory.
         let is_leaving = matches!(
-            task.report,
+            task.report.status(),
             Some(Status::Exit(_) | Status::Exited(_) | Status::Killed(_) | Status::Exec(_))
         );
         let Handle::Stopped(stopped) = &task.handle else { return Ok(None) };
@@ -193,19 +193,16 @@ impl Crew {
             (Some(regs), _) => regs,
             (None, Some(call)) if call.has_made_child() => return Ok(None),
             (None, Some(call)) => call.entry.before(),
-            (None, None) if task.standing.is_midway() || task.report.is_some() => return Ok(None),
+            (None, None) if task.standing.is_midway() || task.report.is_there() => return Ok(None),
             (None, None) => Registers { orig_rax: u64::MAX, ..stopped.regs()? },
         };
         // What its tracer, who is recorded too, has been told of it cannot be taken back.
         if is_leaving || task.for_tracer.is_held() {
             return Ok(None);
         }
-        let sigmask = match task.hushed {
-            Some(mask) => mask,
-            None => stopped.sigmask()?,
-        };
+        let sigmask = task.signals.own_mask.behind(stopped.sigmask()?);
         let pending = stopped.own_pending()?.into_iter().map(SigInfo).collect();
-        let (xstate, stash, left_stack) = (stopped.xstate()?, task.stash.clone(), task.stacks.left());
+        let (xstate, stash, left_stack) = (stopped.xstate()?, task.signals.stash.clone(), task.stacks.left());
         let clear_tid = task.named.clear_tid();
         let robust_list = sys::robust_list(tid).unwrap_or(task.named.robust_list().0);
         let alt_stack = self.alt_stack(tid, buffer)?;
@@ -230,7 +227,7 @@ impl Crew {
             return Ok(Some(stack.clone()));
         }
         // A call that was interrupted is made again by the kernel.
-        let is_in_call = match (&task.call, task.report) {
+        let is_in_call = match (&task.call, task.report.status()) {
             (None, None) => false,
             (Some(_), Some(Status::Syscall)) => true,
             _ => return Ok(None),

@@ -23,13 +23,9 @@ impl Domain {
         let Some(guided) = &mut self.guided else { return Ok(true) };
         if let Some(told) = guided.take_told(tid)
             && told == self.stopped(tid)?.regs()?.rip
+            && self.creeping(|domain| domain.step(tid))? == Step::Elsewhere
         {
-            self.creeps = true;
-            let step = self.step(tid);
-            self.creeps = false;
-            if step? == Step::Elsewhere {
-                return Ok(false);
-            }
+            return Ok(false);
         }
         self.recorder().arm(tid)?;
         Ok(true)
@@ -68,7 +64,7 @@ impl Domain {
         let Some(guided) = self.guided.as_ref().filter(|guided| !guided.is_free) else { return false };
         let runner = self.watched.seat.runner();
         let is_underway = self.tasks.values().any(|task| task.standing.is_midway())
-            || self.tasks.get(&runner).is_some_and(|task| task.report.is_some());
+            || self.tasks.get(&runner).is_some_and(|task| task.report.is_there());
         if is_underway {
             return false;
         }
@@ -154,12 +150,8 @@ impl Domain {
     /// The task that is to make a step now, if it can.
     pub fn to_step_for_guide(&self) -> Option<Tid> {
         let tid = self.guided.as_ref()?.step?;
-        let is_plain = |task: &Task| {
-            task.standing.is_ready()
-                && task.call.is_none()
-                && task.inject.is_none()
-                && task.expect_signal.is_none()
-        };
+        let is_plain =
+            |task: &Task| task.standing.is_ready() && task.call.is_none() && !task.signals.coming.is_any();
         self.tasks.get(&tid).filter(|task| is_plain(task)).map(|_| tid)
     }
 
@@ -174,11 +166,9 @@ impl Domain {
     fn make_step(&mut self, tid: Tid) -> Result<()> {
         self.begin_ticks(tid)?;
         self.prepare(tid);
-        self.creeps = true;
-        let step = self.step(tid);
-        self.creeps = false;
+        let step = self.creeping(|domain| domain.step(tid))?;
         // A call, a fault, or the like: that has an event of its own.
-        if step? == Step::Elsewhere || !self.leave_repetition(tid)? {
+        if step == Step::Elsewhere || !self.leave_repetition(tid)? {
             return Ok(());
         }
         self.pause_for_guide(tid)

@@ -6,8 +6,6 @@
 //! - The call was made. The task goes on to the end of the hook (a *safepoint*), and stops there. Nothing but
 //!   the program's own state is in sight there, and the signal is delivered.
 
-use std::mem;
-
 use bis_agent::hooks::{self, state};
 use bis_syscalls::errno::RESTARTS;
 use bis_trace::{
@@ -54,8 +52,10 @@ impl Domain {
         if !self.is_carrier(tid, info) {
             self.keep_back(tid, *info)?;
         }
-        self.task(tid)?.interrupts = interrupts.then_some(signal);
-        if !interrupts {
+        if interrupts {
+            self.task(tid)?.signals.brought.interrupt_call(signal);
+        } else {
+            self.task(tid)?.signals.brought.interrupt_nothing();
             self.stop_in_hook();
         }
         // What of its calls could tell has been made, or is not made in the hook.
@@ -76,7 +76,7 @@ impl Domain {
             return self.go_on(tid);
         }
         let task = self.task(tid)?;
-        let (in_call, stops_next) = (task.call.is_some(), mem::take(&mut task.stops_next));
+        let (in_call, stops_next) = (task.call.is_some(), task.to_stop.take_next());
         // It has been asked behind its call's event, and before it has executed anything.
         let is_told = in_call || stops_next && !task.standing.is_midway();
         if is_told && self.come_to_stop(tid)? {
@@ -165,7 +165,7 @@ impl Process {
         if !self.call_off(tid, &regs)? {
             self.stop_in_hook();
         }
-        self.task(tid)?.is_halted = true;
+        self.task(tid)?.to_stop.halt();
         self.go_on(tid)?;
         Ok(true)
     }

@@ -42,7 +42,7 @@ impl Domain {
     /// Before a task goes on in its program: tells the hooks and the watch thread how things are.
     pub fn prepare(&mut self, tid: Tid) {
         let (alone, takes_turns) = (self.is_alone(), self.tasks.len() > 1 || self.holds_tokens());
-        let stashed = self.tasks.get(&tid).is_some_and(|task| !task.stash.is_empty());
+        let stashed = self.tasks.get(&tid).is_some_and(|task| !task.signals.stash.is_empty());
         self.watched.takes_turns.store(takes_turns, Ordering::Relaxed);
         self.watched.is_awaited.store(stashed, Ordering::Relaxed);
         if let Some(core) = self.watched.seat.take_wanted() {
@@ -54,7 +54,7 @@ impl Domain {
         // Its tracer hears of what it executes, and a hook's number would be one of its steps; or waits for
         // it to stop, which it could not in a hook.
         let is_told = self.session.traced.is_stepped(tid) || self.session.traced.is_asked(tid);
-        let is_halted = self.tasks.get(&tid).is_some_and(|task| task.is_halted);
+        let is_halted = self.tasks.get(&tid).is_some_and(|task| task.to_stop.is_halted());
         let Some(hooks) = &self.hooks else { return };
         // What is logged already has been logged as things were.
         if !hooks.area.has_log() {
@@ -73,7 +73,7 @@ impl Domain {
 
     /// How long may a call of this task wait in its hook before it is left for others?
     fn linger_time(&self, tid: Tid) -> Duration {
-        let has_turn = |task: &Task| task.tid != tid && (task.standing.is_ready() || task.report.is_some());
+        let has_turn = |task: &Task| task.tid != tid && (task.standing.is_ready() || task.report.is_there());
         // Where tasks of its own wait for their turns, it gives way at once; and where turns are drawn.
         if !self.session.lingers || self.tasks.values().any(has_turn) {
             return Duration::ZERO;
@@ -87,7 +87,7 @@ impl Domain {
 
     /// Another task has something to report, and this one, which runs, is not to wait in a hook any more.
     pub fn end_linger(&mut self, tid: Tid) -> Result<()> {
-        let has_come = |task: &Task| task.tid != tid && task.report.is_some();
+        let has_come = |task: &Task| task.tid != tid && task.report.is_there();
         let Some(hooks) = &self.process.hooks else { return Ok(()) };
         if hooks.area.get(state::LINGER) == 0 || !self.process.tasks.values().any(has_come) {
             return Ok(());
@@ -271,7 +271,7 @@ impl Process {
         let task = self.task(tid)?;
         // In a call, it stops again before it goes on in its program; with a signal, before it executes
         // anything.
-        if closed && task.traits.reads_tsc && task.call.is_none() && task.inject.is_none() {
+        if closed && task.traits.reads_tsc && task.call.is_none() && !task.signals.coming.is_given() {
             task.traits.reads_tsc = false;
             with_slot(self, tid, |_, slot| Ok(image::set_tsc(slot, true)?))?;
         }

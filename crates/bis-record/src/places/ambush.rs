@@ -64,7 +64,7 @@ impl Domain {
             Err(error) if error.is_death_of(tid) => {}
             other => other?,
         }
-        Ok(self.task(tid)?.report.is_none())
+        Ok(!self.task(tid)?.report.is_there())
     }
 
     fn try_to_lie_in_wait(&mut self, tid: Tid) -> Result<()> {
@@ -73,27 +73,26 @@ impl Domain {
         // Where the task stands now, it is not stopped again: replay looks for the place further on.
         if self.task(tid)?.with_chaos.is_waited_for_at(Addr(rip)) {
             self.disarm(tid)?;
-            if self.task(tid)?.report.is_some() {
+            if self.task(tid)?.report.is_there() {
                 return Ok(());
             }
         }
         if self.task(tid)?.with_chaos.is_waited_for() && self.would_lose_trap(tid)? {
             self.disarm(tid)?;
-            if self.task(tid)?.report.is_some() {
+            if self.task(tid)?.report.is_there() {
                 return Ok(());
             }
         }
         let others = self.tasks.len() > 1 || self.holds_tokens();
         let Some(task) = self.tasks.get(&tid) else { return Ok(()) };
         // A task that is about to stop with its process would be waited for all that time.
-        let stops = task.stash.has_stop();
+        let stops = task.signals.stash.has_stop();
         let is_plain = task.call.is_none()
             && !task.standing.is_in_hook()
-            && task.inject.is_none()
-            && task.expect_signal.is_none()
+            && !task.signals.coming.is_any()
             && !self.session.traced.is_watched(tid)
             && !stops;
-        let is_wanted = !task.stash.is_empty() || others && !task.standing.is_midway();
+        let is_wanted = !task.signals.stash.is_empty() || others && !task.standing.is_midway();
         let is_drawn = is_plain && is_wanted && chaos.ambushes(task.with_chaos.is_waited_for());
         let is_first = !task.standing.is_midway();
         if !is_drawn || self.would_lose_trap(tid)? {
@@ -127,7 +126,7 @@ impl Domain {
         place::set_breakpoints(self.stopped(tid)?, &left)?;
         let task = self.task(tid)?;
         task.with_chaos.lie_in_wait(left, is_first);
-        task.expect_signal = None;
+        task.signals.coming.expect_none();
         let span = if is_first {
             Vec::new()
         } else {
@@ -137,7 +136,7 @@ impl Domain {
                 // Something else has come, or replay would not find the place in time.
                 None => {
                     let task = self.task(tid)?;
-                    if task.report.is_none() {
+                    if !task.report.is_there() {
                         task.standing.go_on();
                     }
                     return Ok(true);

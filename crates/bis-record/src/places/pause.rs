@@ -195,7 +195,7 @@ impl Domain {
         let Some(span) = self.find_span(tid)? else { return Ok(true) };
         if span == Spot::Bad && !self.note_opaque(tid) && !self.step_to_same_state(tid)? {
             let task = self.task(tid)?;
-            return Ok(task.report.is_some() || task.standing.is_ready());
+            return Ok(task.report.is_there() || task.standing.is_ready());
         }
         let span = if let Spot::Sure(span) = span { span.bytes().to_vec() } else { Vec::new() };
         self.learn_loop(tid)?;
@@ -239,7 +239,7 @@ impl Domain {
     pub fn is_to_stop(&mut self, tid: Tid) -> Result<bool> {
         let mask = self.stopped(tid)?.sigmask()?;
         // A signal that is blocked now (the handler of the one before runs) is no reason.
-        let by_signal = self.is_awaited_by_signal(tid) && self.task(tid)?.stash.has_open(mask);
+        let by_signal = self.is_awaited_by_signal(tid) && self.task(tid)?.signals.stash.has_open(mask);
         Ok(by_signal || self.is_awaited_by_others(tid) || self.is_wanted_by_guide())
     }
 

@@ -42,7 +42,7 @@ impl Domain {
     /// Has a signal been kept back for this task, which has computed for long since?
     pub fn is_awaited_by_signal(&self, tid: Tid) -> bool {
         let wait = if self.space.is_dense() { SIGNAL_WAIT_COUNTED } else { SIGNAL_WAIT };
-        self.tasks.get(&tid).is_some_and(|task| !task.stash.is_empty()) && self.has_run(wait)
+        self.tasks.get(&tid).is_some_and(|task| !task.signals.stash.is_empty()) && self.has_run(wait)
     }
 
     /// Does another task, or another domain, wait for what this task would give up if it stopped?
@@ -123,7 +123,7 @@ impl Domain {
 impl Crew {
     /// Would this task do something if it had the running one's turn?
     pub fn waits_for_turn(&self, other: &Task) -> bool {
-        other.report.is_some()
+        other.report.is_there()
             || other.standing.is_ready() && !self.is_idle(other)
             || self.is_let_go_by_tracer(other)
     }

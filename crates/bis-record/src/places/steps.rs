@@ -63,7 +63,7 @@ impl Domain {
             place::set_breakpoint(self.stopped(tid)?, to)?;
             self.resume(tid, Resume::Cont)?;
             self.wait_for_report(tid)?;
-            let report = self.task(tid)?.report;
+            let report = self.task(tid)?.report.status();
             // One that executes a program has ended it, of which the kernel says nothing.
             if matches!(report, None | Some(Status::Exited(_) | Status::Killed(_))) {
                 return Ok(false);
@@ -75,7 +75,7 @@ impl Domain {
             if !is_behind && report != Some(Status::Trap) {
                 return Ok(false);
             }
-            self.task(tid)?.report = None;
+            self.task(tid)?.report.be_done();
             if is_behind {
                 return Ok(true);
             }
@@ -138,23 +138,23 @@ impl Domain {
                 loop {
                     self.resume(tid, Resume::Step)?;
                     self.wait_for_report(tid)?;
-                    if self.task(tid)?.report != Some(Status::Trap) {
+                    if self.task(tid)?.report.status() != Some(Status::Trap) {
                         break;
                     }
-                    self.task(tid)?.report = None;
+                    self.task(tid)?.report.be_done();
                 }
                 if let None | Some(Status::Exited(_) | Status::Killed(_) | Status::Exit(_)) =
-                    self.task(tid)?.report
+                    self.task(tid)?.report.status()
                 {
                     return Ok(Step::Elsewhere);
                 }
                 if !has_flag {
                     ticks::take_trap_flag(self.stopped(tid)?)?;
                 }
-                let is_done = self.task(tid)?.report == Some(Status::Signal(Signal::TRAP))
+                let is_done = self.task(tid)?.report.status() == Some(Status::Signal(Signal::TRAP))
                     && SigInfo(self.stopped(tid)?.siginfo()?).is_debug_exception();
                 if is_done {
-                    self.task(tid)?.report = None;
+                    self.task(tid)?.report.be_done();
                 }
                 is_done
             }
@@ -206,7 +206,7 @@ impl Domain {
             let was_midway = self.task(tid)?.standing.is_midway();
             self.resume(tid, Resume::Cont)?;
             self.wait_for_report(tid)?;
-            let is_trap = match self.task(tid)?.report {
+            let is_trap = match self.task(tid)?.report.status() {
                 Some(Status::Signal(Signal::TRAP)) => {
                     SigInfo(self.stopped(tid)?.siginfo()?).is_debug_exception()
                 }
@@ -219,7 +219,7 @@ impl Domain {
             if !is_trap {
                 return Ok(());
             }
-            task.report = None;
+            task.report.be_done();
             task.standing.go_on();
         }
         Ok(())

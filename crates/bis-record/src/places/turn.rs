@@ -74,11 +74,8 @@ impl Domain {
             self.session.traced.concerns(pid)
         };
         let task = self.task(tid)?;
-        let is_plain = task.call.is_none()
-            && task.counter.is_none()
-            && task.expect_signal.is_none()
-            && task.inject.is_none()
-            && !is_traced;
+        let is_plain =
+            task.call.is_none() && task.counter.is_none() && !task.signals.coming.is_any() && !is_traced;
         let is_wanted = is_plain && from <= now && now < to;
         // At the instruction of a call, which stops by itself, nothing is lost.
         let rip = self.stopped(tid)?.regs()?.rip;
@@ -95,11 +92,8 @@ impl Domain {
         for step in 1u32.. {
             let how = self.with_stepping(tid, |source, stopped, memory| source.resume(stopped, memory))?;
             self.resume(tid, how)?;
-            self.creeps = true;
-            let waited = self.wait_for_report(tid);
-            self.creeps = false;
-            waited?;
-            let Some(status) = self.task(tid)?.report else { return Ok(()) };
+            self.creeping(|domain| domain.wait_for_report(tid))?;
+            let Some(status) = self.task(tid)?.report.status() else { return Ok(()) };
             if matches!(status, Status::Exited(_) | Status::Killed(_) | Status::Exit(_)) {
                 return Ok(());
             }
@@ -108,12 +102,12 @@ impl Domain {
             match stop {
                 Stop::Foreign => return Ok(()),
                 Stop::Interrupted => {
-                    self.task(tid)?.report = Some(Status::Trap);
+                    self.task(tid)?.report.leave(Status::Trap);
                     return Ok(());
                 }
                 Stop::Inside | Stop::Tick => {}
             }
-            self.task(tid)?.report = None;
+            self.task(tid)?.report.be_done();
             self.note_step(tid)?;
             // Where a signal waits for a place, or it is another's turn.
             if step.is_multiple_of(LOOK_EVERY) && self.has_reason_to_pause(tid) && self.is_to_stop(tid)? {
@@ -130,7 +124,7 @@ impl Domain {
             self.put_watches_in(tid)?;
             self.resume(tid, how)?;
             self.wait_for_report(tid)?;
-            let Some(status) = self.task(tid)?.report else { return Ok(()) };
+            let Some(status) = self.task(tid)?.report.status() else { return Ok(()) };
             if matches!(status, Status::Exited(_) | Status::Killed(_) | Status::Exit(_)) {
                 return Ok(());
             }
@@ -139,13 +133,13 @@ impl Domain {
             let is_due = match stop {
                 Stop::Foreign => return Ok(()),
                 Stop::Interrupted => {
-                    self.task(tid)?.report = Some(Status::Trap);
+                    self.task(tid)?.report.leave(Status::Trap);
                     return Ok(());
                 }
                 // No count is asked for while recording.
                 Stop::Inside | Stop::Tick => step.is_multiple_of(LOOK_EVERY) && self.has_reason_to_pause(tid),
             };
-            self.task(tid)?.report = None;
+            self.task(tid)?.report.be_done();
             if step.is_multiple_of(LOOK_EVERY) {
                 // It has come on; and a signal that it is given now must find its own mask.
                 self.unhush(tid)?;
@@ -162,7 +156,7 @@ impl Domain {
     /// (`Domain::look_after`).
     pub fn wait_and_watch(&mut self, tid: Tid) -> Result<()> {
         if !self.is_to_be_watched(tid) {
-            let has_signal = self.tasks.get(&tid).is_some_and(|task| !task.stash.is_empty());
+            let has_signal = self.tasks.get(&tid).is_some_and(|task| !task.signals.stash.is_empty());
             if !has_signal || !self.space.is_dense() || self.session.chaos.is_some() {
                 return self.wait_for_report(tid);
             }
@@ -186,10 +180,9 @@ impl Domain {
         let task = self.tasks.get(&tid)?;
         let is_plain = task.call.is_none()
             && !task.standing.is_midway()
-            && task.expect_signal.is_none()
             && !task.standing.is_in_hook()
-            && task.inject.is_none()
-            && task.stash.is_empty();
+            && !task.signals.coming.is_any()
+            && task.signals.stash.is_empty();
         let others = self.tasks.len() > 1 || self.holds_tokens();
         if is_plain && others { chaos.steps() } else { None }
     }
@@ -212,14 +205,20 @@ impl Domain {
         self.begin_ticks(tid)?;
         self.prepare(tid);
         for _ in 0..steps {
-            self.creeps = true;
-            let step = self.step(tid);
-            self.creeps = false;
-            if step? == Step::Elsewhere {
+            if self.creeping(|domain| domain.step(tid))? == Step::Elsewhere {
                 return Ok(());
             }
         }
         self.end_turn(tid)
+    }
+
+    /// Lets the running task make a step of its own, or waits for the end of one: meanwhile it is not asked
+    /// to stop.
+    pub fn creeping<T>(&mut self, make: impl FnOnce(&mut Domain) -> Result<T>) -> Result<T> {
+        self.creeps = true;
+        let made = make(self);
+        self.creeps = false;
+        made
     }
 
     /// The task has a pause where it stands, and somebody else the next turn; unless something comes first.

@@ -27,8 +27,8 @@ impl Domain {
     pub fn deliver_stashed(&mut self, tid: Tid, before: &Registers, point: SignalPoint) -> Result<bool> {
         let Some(info) = self.take_open(tid, |_| true)? else { return Ok(false) };
         self.disarm(tid)?;
-        if self.task(tid)?.report.is_some() {
-            self.task(tid)?.stash.put_first(info);
+        if self.task(tid)?.report.is_there() {
+            self.task(tid)?.signals.stash.put_first(info);
             return Ok(true);
         }
         // The process may have changed its mind: as if the signal came now.
@@ -39,7 +39,7 @@ impl Domain {
             Delivery::End => {
                 self.stopped(tid)?.set_regs(before)?;
                 let task = self.task(tid)?;
-                task.stash.put_first(info);
+                task.signals.stash.put_first(info);
                 task.standing.go_on_midway();
                 self.carry(tid, info.signal())?;
                 Ok(true)
@@ -61,7 +61,7 @@ impl Domain {
         let signal = info.signal();
         let is_neutral = Carrier::is_neutral_for(signal);
         // It would be asked to stop each time that it goes on, before the signal comes.
-        self.task(tid)?.stops_next = false;
+        self.task(tid)?.to_stop.do_not_stop_next();
         if is_neutral {
             self.carry_neutral(tid)?;
         } else {
@@ -70,7 +70,7 @@ impl Domain {
         self.resume(tid, Resume::Cont)?;
         loop {
             self.wait_for_report(tid)?;
-            let report = self.task(tid)?.report;
+            let report = self.task(tid)?.report.status();
             let arrived = match report {
                 Some(Status::Signal(_)) => Some(SigInfo(self.stopped(tid)?.siginfo()?)),
                 _ => None,
@@ -88,15 +88,16 @@ impl Domain {
                 }
                 OnTheWay::GoesOn => {}
                 OnTheWay::Fails => {
-                    self.task(tid)?.stash.put_first(info);
+                    self.task(tid)?.signals.stash.put_first(info);
                     return Ok(false);
                 }
             }
-            self.task(tid)?.report = None;
+            self.task(tid)?.report.be_done();
             self.resume(tid, Resume::Cont)?;
         }
         let task = self.task(tid)?;
-        (task.report, task.carries) = (None, None);
+        task.report.be_done();
+        task.signals.brought.arrive();
         // Its carrier may have been unblocked for it.
         self.unhush(tid)?;
         self.stopped(tid)?.set_siginfo(&info.0)?;
@@ -124,7 +125,7 @@ impl Domain {
             Meeting::Keep => self.keep_back(tid, arrived),
             Meeting::Give => {
                 let task = self.task(tid)?;
-                task.inject = Some(found);
+                task.signals.coming.give(found);
                 let pid = task.pid;
                 if is_stop(found) {
                     self.session.about_to_stop(tid);
@@ -138,7 +139,7 @@ impl Domain {
     /// A stop or an end that was kept back comes when the call that is about to be made, or the event that is
     /// about to be written, says where the task is. True: the task goes on to it from here.
     fn carry_stop(&mut self, tid: Tid, info: SigInfo, point: SignalPoint) -> Result<bool> {
-        self.task(tid)?.stash.put_first(info);
+        self.task(tid)?.signals.stash.put_first(info);
         match (is_stop(info.signal()), point) {
             (false, _) => self.carry(tid, info.signal())?,
             (true, SignalPoint::AfterEvent) => self.carry_neutral(tid)?,
@@ -157,8 +158,7 @@ impl Domain {
     /// Nothing is sent: the call could take it, block it, or see it. The task is asked to stop, and does so
     /// before it executes anything else.
     pub fn stop_next(&mut self, tid: Tid) -> Result<()> {
-        let task = self.task(tid)?;
-        (task.stops_next, task.is_asked) = (true, true);
+        self.task(tid)?.to_stop.stop_next();
         Ok(())
     }
 
@@ -172,7 +172,7 @@ impl Domain {
         if is_here {
             return self.carry_stop(tid, info, SignalPoint::AfterEvent);
         }
-        self.task(tid)?.stash.put_first(info);
+        self.task(tid)?.signals.stash.put_first(info);
         Ok(false)
     }
 
@@ -180,7 +180,7 @@ impl Domain {
     /// ([`Crew::carry_neutral`]). None: it is no more to come, or not here. `is_told`: a handler can be
     /// called here.
     pub(super) fn take_stop(&mut self, tid: Tid, is_told: bool) -> Result<Option<SigInfo>> {
-        self.task(tid)?.carries = None;
+        self.task(tid)?.signals.brought.arrive();
         if self.is_continued(tid)? {
             let pid = self.task(tid)?.pid;
             self.unstop(pid);
@@ -190,7 +190,7 @@ impl Domain {
             Disposition::Stop => {}
             Disposition::Handler if is_told => {}
             _ => {
-                self.task(tid)?.stash.put_first(info);
+                self.task(tid)?.signals.stash.put_first(info);
                 return Ok(None);
             }
         }
@@ -213,10 +213,10 @@ impl Domain {
         for other in others {
             self.recorder().note_if_reported(other)?;
             let task = self.task(other)?;
-            let has_taken = task.report == Some(Status::Signal(Signal::CONT));
+            let has_taken = task.report.status() == Some(Status::Signal(Signal::CONT));
             let waits = has_taken || own_pending(other) & cont != 0;
             // One that we have sent again is older.
-            if waits && task.carries != Some(Carrier::Same(Signal::CONT)) {
+            if waits && task.signals.brought.carrier() != Some(Carrier::Same(Signal::CONT)) {
                 return Ok(true);
             }
         }

@@ -36,7 +36,7 @@ impl Domain {
     /// The signal stops or ends the task's process. At once: before the task's next turn, another could set a
     /// handler.
     pub fn suffer(&mut self, tid: Tid, signal: Signal) -> Result<Onward> {
-        self.task(tid)?.inject = Some(signal);
+        self.task(tid)?.signals.coming.give(signal);
         if is_stop(signal) {
             // Others may learn that it has stopped, and end, before it reports that.
             self.session.about_to_stop(tid);

@@ -31,15 +31,15 @@ impl Domain {
             let Some(regs) = called else { return Ok(()) };
             let Some(next) = self.take_open(tid, |info| !info.is_of_timer())? else { break };
             if self.recorder().disposition(tid, next.signal())? != Disposition::Handler {
-                self.task(tid)?.stash.put_first(next);
+                self.task(tid)?.signals.stash.put_first(next);
                 if self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent)? {
                     return Ok(());
                 }
                 break;
             }
             self.disarm(tid)?;
-            if self.task(tid)?.report.is_some() {
-                self.task(tid)?.stash.put_first(next);
+            if self.task(tid)?.report.is_there() {
+                self.task(tid)?.signals.stash.put_first(next);
                 return Ok(());
             }
             if !self.bring(tid, next)? {
@@ -68,11 +68,11 @@ impl Domain {
                 self.stopped(tid)?.set_siginfo(&info.at(own.ip()).0)?;
             }
         }
-        self.task(tid)?.inject = Some(info.signal());
+        self.task(tid)?.signals.coming.give(info.signal());
         self.resume(tid, Resume::Step)?;
         self.wait_for_report(tid)?;
-        match self.task(tid)?.report {
-            Some(Status::Signal(Signal::TRAP)) => self.task(tid)?.report = None,
+        match self.task(tid)?.report.status() {
+            Some(Status::Signal(Signal::TRAP)) => self.task(tid)?.report.be_done(),
             Some(Status::Signal(Signal::SEGV)) => {
                 return self.no_room(tid, info, point, before, sums).map(|()| None);
             }
@@ -82,7 +82,7 @@ impl Domain {
         let outcome = self.frame_at(tid, own.eflags)?;
         let (regs, handler) = (outcome.regs, Some(outcome));
         if point == SignalPoint::BeforeSyscall {
-            self.task(tid)?.undone.add((before.ip(), before.sp()));
+            self.task(tid)?.signals.undone.add((before.ip(), before.sp()));
         }
         let event = SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler };
         self.event_with(tid, EventKind::Signal(Box::new(event)), sums)?;
@@ -124,7 +124,7 @@ impl Domain {
         before: Registers,
         sums: Vec<RangeSum>,
     ) -> Result<()> {
-        self.task(tid)?.report = None;
+        self.task(tid)?.report.be_done();
         let instead = SigInfo(self.stopped(tid)?.siginfo()?);
         let regs = self.stopped(tid)?.regs()?;
         let handler =

@@ -3,7 +3,7 @@
 
 use bis_trace::types::{Signal, Tid};
 use bis_tracee::{
-    siginfo::{SigInfo, bit, is_stop, own_pending},
+    siginfo::{SigInfo, bit, own_pending},
     sys,
 };
 
@@ -19,7 +19,7 @@ impl Domain {
     /// Keeps a signal until there is a place for it. While one waits here, the kernel queues the next: of a
     /// timer that would be one after another, and the task would never be done with them.
     pub fn keep_back(&mut self, tid: Tid, info: SigInfo) -> Result<()> {
-        self.task(tid)?.stash.keep(info);
+        self.task(tid)?.signals.stash.keep(info);
         Ok(())
     }
 }
@@ -32,19 +32,20 @@ impl Crew {
     /// No system call sees the mask: while something waits, hooks leave their calls to be traced
     /// ([`Domain::prepare`]), and a traced call stops before it is made. A task in a hook makes none there
     /// that could tell: the one that it is in has become a traced one, or has been made
-    /// ([`Domain::signal_in_hook`]). But if there were another thread, the kernel would give it the signal.
+    /// ([`Domain::signal_in_hook`]). But if there were another thread, the kernel would give that the
+    /// signal.
     pub fn hush(&mut self, tid: Tid) -> Result<()> {
         if self.tasks.len() > 1 {
             return Ok(());
         }
         let task = self.task(tid)?;
-        let timers = task.stash.timers();
-        if timers == 0 || task.hushed.is_some() {
+        let timers = task.signals.stash.timers();
+        if timers == 0 || task.signals.own_mask.is_kept() {
             return Ok(());
         }
         let mask = self.stopped(tid)?.sigmask()?;
         self.stopped(tid)?.set_sigmask(mask | timers)?;
-        self.task(tid)?.hushed = Some(mask);
+        self.task(tid)?.signals.own_mask.keep(mask);
         Ok(())
     }
 
@@ -62,14 +63,14 @@ impl Crew {
             return Ok(());
         }
         stopped.set_sigmask(mask & !bit(Signal::TRAP))?;
-        self.task(tid)?.hushed.get_or_insert(mask);
+        self.task(tid)?.signals.own_mask.keep(mask);
         Ok(())
     }
 
     /// The task has stopped: it has its own mask again.
     pub fn unhush(&mut self, tid: Tid) -> Result<()> {
         let task = self.task(tid)?;
-        if let Some(mask) = task.hushed.take()
+        if let Some(mask) = task.signals.own_mask.take()
             && let Handle::Stopped(stopped) = &mut task.handle
         {
             stopped.set_sigmask(mask)?;
@@ -80,9 +81,8 @@ impl Crew {
     /// The process is to go on: stops that its tasks have not come to yet are none any more.
     pub fn unstop(&mut self, pid: Tid) {
         for task in self.tasks.values_mut().filter(|task| task.pid == pid) {
-            task.stash.drop_stops();
-            task.interrupts = task.interrupts.filter(|signal| !is_stop(*signal));
-            task.stops_next = false;
+            task.signals.drop_stops();
+            task.to_stop.do_not_stop_next();
         }
     }
 
@@ -97,12 +97,12 @@ impl Crew {
     pub fn carry_neutral(&mut self, tid: Tid) -> Result<()> {
         let mask = self.stopped(tid)?.sigmask()?;
         // A timer's may be blocked when the task goes on ([`Crew::hush`]).
-        let (blocked, waiting) = (mask | self.task(tid)?.stash.timers(), own_pending(tid));
+        let (blocked, waiting) = (mask | self.task(tid)?.signals.stash.timers(), own_pending(tid));
         for is_queued in [true, false] {
             let signal = Carrier::neutral(blocked, waiting, is_queued);
             if mask & bit(signal) != 0 {
                 self.stopped(tid)?.set_sigmask(mask & !bit(signal))?;
-                self.task(tid)?.hushed.get_or_insert(mask);
+                self.task(tid)?.signals.own_mask.keep(mask);
             }
             match self.send_carrier(tid, Carrier::Neutral(signal)) {
                 // Of a classic one, the kernel sends the number all the same.
@@ -115,7 +115,7 @@ impl Crew {
 
     fn send_carrier(&mut self, tid: Tid, carrier: Carrier) -> Result<()> {
         let task = self.task(tid)?;
-        task.carries = Some(carrier);
+        task.signals.brought.send(carrier);
         let value = match carrier {
             Carrier::Same(_) => sys::carried_value(),
             Carrier::Neutral(_) => sys::neutral_value(),
@@ -133,7 +133,7 @@ impl Crew {
     /// (RLIMIT_SIGPENDING), the kernel sends it all the same, but forgets what was to be told with it.
     pub fn is_carrier(&self, tid: Tid, info: &SigInfo) -> bool {
         let is_ours = info.code() == libc::SI_QUEUE && info.value() == sys::carried_value();
-        let carries = self.tasks.get(&tid).and_then(|task| task.carries);
+        let carries = self.tasks.get(&tid).and_then(|task| task.signals.brought.carrier());
         let is_bare = carries == Some(Carrier::Same(info.signal())) && info.is_bare();
         is_ours || is_bare || self.is_neutral_carrier(tid, info)
     }
@@ -141,16 +141,16 @@ impl Crew {
     /// Is it one whose number means nothing?
     pub fn is_neutral_carrier(&self, tid: Tid, info: &SigInfo) -> bool {
         let is_ours = info.code() == libc::SI_QUEUE && info.value() == sys::neutral_value();
-        let carries = self.tasks.get(&tid).and_then(|task| task.carries);
+        let carries = self.tasks.get(&tid).and_then(|task| task.signals.brought.carrier());
         is_ours || carries == Some(Carrier::Neutral(info.signal())) && info.is_bare()
     }
 
     /// The first signal that was kept back, is not blocked, and is `wanted`.
     pub fn take_open(&mut self, tid: Tid, wanted: impl Fn(&SigInfo) -> bool) -> Result<Option<SigInfo>> {
-        if self.task(tid)?.stash.is_empty() {
+        if self.task(tid)?.signals.stash.is_empty() {
             return Ok(None);
         }
         let mask = self.stopped(tid)?.sigmask()?;
-        Ok(self.task(tid)?.stash.take_open(mask, wanted))
+        Ok(self.task(tid)?.signals.stash.take_open(mask, wanted))
     }
 }

@@ -79,7 +79,7 @@ impl Crew {
     pub fn is_interrupted_by_us(&mut self, tid: Tid) -> Result<bool> {
         let open = self.deliverable(tid)?;
         if open.is_empty() {
-            return Ok(self.task(tid)?.is_asked || self.tasks.len() > 1 && !has_open(tid));
+            return Ok(self.task(tid)?.to_stop.is_asked() || self.tasks.len() > 1 && !has_open(tid));
         }
         for info in open {
             let is_ignored = disposition(tid, info.signal()) == Disposition::Ignore;
@@ -94,7 +94,8 @@ impl Crew {
     /// that one's to handle (`first.rs`).
     pub fn first_for(&mut self, tid: Tid, info: &SigInfo) -> Result<Option<Tid>> {
         let task = self.task(tid)?;
-        let (first, is_carried) = (task.pid, task.carries == Some(Carrier::Same(info.signal())));
+        let (first, is_carried) =
+            (task.pid, task.signals.brought.carrier() == Some(Carrier::Same(info.signal())));
         // Of one of which the kernel has kept nothing but the number, nobody knows whom it was sent to.
         if first == tid || is_carried || info.is_bare() || !info.is_of_process() {
             return Ok(None);
@@ -104,7 +105,10 @@ impl Crew {
         let is_free = |task: &Task| {
             let call = task.call.as_ref().and_then(|call| row(call.entry.nr()));
             let waits = call.is_some_and(|row| row.takes_signals);
-            task.pid == first && task.carries.is_none() && !task.for_tracer.is_held() && !waits
+            task.pid == first
+                && task.signals.brought.carrier().is_none()
+                && !task.for_tracer.is_held()
+                && !waits
         };
         let is_there = self.tasks.get(&first).is_some_and(is_free);
         let has_handler = || disposition(tid, info.signal()) == Disposition::Handler;
@@ -144,7 +148,11 @@ impl Crew {
     pub fn expect_signal(&mut self, tid: Tid, regs: &Registers) -> Result<()> {
         let open = self.deliverable(tid)?;
         open.iter().for_each(|info| self.note_queued(info));
-        self.task(tid)?.expect_signal = (!open.is_empty()).then_some(*regs);
+        let coming = &mut self.task(tid)?.signals.coming;
+        match open.is_empty() {
+            true => coming.expect_none(),
+            false => coming.expect_at(*regs),
+        }
         Ok(())
     }
 
@@ -158,8 +166,8 @@ impl Crew {
             Some(Receiver::Thread(thread)) => call.i32(thread.into()) == tid.0,
             None => false,
         };
-        if to_itself && self.task(tid)?.expect_signal.is_none() && has_open(tid) {
-            self.task(tid)?.expect_signal = Some(*regs);
+        if to_itself && !self.task(tid)?.signals.coming.is_expected() && has_open(tid) {
+            self.task(tid)?.signals.coming.expect_at(*regs);
         }
         Ok(())
     }

@@ -41,15 +41,12 @@ impl Domain {
             return Ok(());
         }
         if how != Resume::Listen {
-            let is_halted = self.task(tid)?.is_halted;
+            let is_halted = self.task(tid)?.to_stop.is_halted();
             self.session.halted.set(tid, is_halted);
         }
         let task = self.task(tid)?;
-        // Where an event says that it is, or in its call. A stop that it comes to before makes the kernel
-        // forget it: it is asked each time.
-        let is_place = how == Resume::Syscall || how != Resume::Listen && !task.standing.is_midway();
-        let halts = task.is_halted && is_place || task.stops_next && how != Resume::Listen;
-        let signal = task.inject.take();
+        let halts = task.to_stop.is_to_be_asked(how, !task.standing.is_midway());
+        let signal = task.signals.coming.take_given();
         if how != Resume::Listen && task.call.is_none() {
             task.since_event.go_on();
         }
@@ -81,7 +78,7 @@ impl Domain {
     /// Waits until this task has something to report; what others report is taken down. It may have nothing
     /// to report any more: then another thread has taken its id over ([`Crew::is_taken_over`]).
     pub fn wait_for_report(&mut self, tid: Tid) -> Result<()> {
-        while self.tasks.get(&tid).is_some_and(|task| task.report.is_none()) {
+        while self.tasks.get(&tid).is_some_and(|task| !task.report.is_there()) {
             self.let_orphans_go(tid);
             match self.end_by_others(tid) {
                 None => {
@@ -141,7 +138,7 @@ impl Domain {
     /// The first process of a pid namespace that is killed as it leaves a stop does not say so before all
     /// others of its namespace are gone, and they may wait for tokens that its domain holds.
     pub fn let_namespace_end(&mut self) -> Result<()> {
-        let runs = |task: &&Task| task.report.is_none() && matches!(task.handle, Handle::Running(_));
+        let runs = |task: &&Task| !task.report.is_there() && matches!(task.handle, Handle::Running(_));
         let Some((tid, pid)) = self.tasks.values().find(runs).map(|task| (task.tid, task.pid)) else {
             return Ok(());
         };
@@ -184,7 +181,7 @@ impl Domain {
         // One that does not sleep is on its way to its call.
         let sleeps = |task: &Task| {
             let is_told = task.call.as_ref().is_some_and(|call| !call.wait.is_known());
-            !is_told && task.report.is_none() && matches!(task.handle, Handle::Running(_))
+            !is_told && !task.report.is_there() && matches!(task.handle, Handle::Running(_))
         };
         for stream in StandardStream::ALL {
             let is_in_the_way = |task: &Task| match waits_for(task) {
@@ -228,8 +225,8 @@ impl Domain {
     /// whatever it had reported before is not to be looked at any more.
     pub fn await_end(&mut self, tid: Tid) -> Result<()> {
         let task = self.task(tid)?;
-        if !matches!(task.report, Some(Status::Exited(_) | Status::Killed(_))) {
-            task.report = None;
+        if !matches!(task.report.status(), Some(Status::Exited(_) | Status::Killed(_))) {
+            task.report.be_done();
         }
         if matches!(task.handle, Handle::Stopped(_)) {
             match self.resume(tid, Resume::Cont) {
@@ -260,7 +257,7 @@ impl Recorder<'_> {
         let status = if is_ours { Status::Trap } else { status };
         self.watched.stops.fetch_add(1, Ordering::Relaxed);
         let is_halted = matches!(status, Status::GroupStop(_));
-        let will_be = self.tasks.get(&tid).is_some_and(|task| task.is_halted && status != Status::Trap);
+        let will_be = self.tasks.get(&tid).is_some_and(|task| task.to_stop.is_halted_behind(status));
         self.session.halted.set(tid, is_halted || will_be);
         if !(is_halted || will_be) {
             self.session.halted.forget_stop(tid);
@@ -286,11 +283,8 @@ impl Recorder<'_> {
             return;
         };
         task.standing.stop();
-        task.is_asked &= status != Status::Trap;
-        task.is_halted &= !matches!(status, Status::Trap | Status::GroupStop(_));
-        if let Some(Status::NewTask(child)) = task.report.replace(status) {
-            task.newborn = Some(child);
-        }
+        task.to_stop.report(status);
+        task.report.hear(status);
         task.handle = match mem::replace(&mut task.handle, Handle::Taken) {
             _ if matches!(status, Status::Exited(_) | Status::Killed(_)) => Handle::Taken,
             Handle::Running(running) => Handle::Stopped(running.stopped()),
@@ -326,8 +320,9 @@ impl Crew {
     /// stop, the kernel keeps quiet about it until all others are gone; before an exec, for good.
     fn end_by_others(&self, tid: Tid) -> Option<Status> {
         let others = self.tasks.values().filter(|task| task.pid == tid && task.tid != tid);
-        let ends =
-            |task: &Task| task.report.filter(|status| matches!(status, Status::Exit(_) | Status::Exec(_)));
+        let ends = |task: &Task| {
+            task.report.status().filter(|status| matches!(status, Status::Exit(_) | Status::Exec(_)))
+        };
         others.filter_map(ends).min_by_key(|status| !matches!(status, Status::Exec(_)))
     }
 
@@ -357,7 +352,8 @@ impl Crew {
         if self.early.is_empty() {
             return;
         }
-        let executes = |task: &Task| task.report.is_none() && task.call.as_ref().is_some_and(InCall::is_exec);
+        let executes =
+            |task: &Task| !task.report.is_there() && task.call.as_ref().is_some_and(InCall::is_exec);
         let is_forsaken = |tid: Tid| {
             let pid = process_of(tid);
             let mut others = self.tasks.values().filter(|task| Some(task.pid) == pid).peekable();

@@ -62,7 +62,7 @@ impl Domain {
         self.event(tid, EventKind::Signal(Box::new(event)))?;
         let task = self.task(tid)?;
         task.standing.describe();
-        task.expect_signal = Some(regs);
+        task.signals.coming.expect_at(regs);
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ impl Domain {
     pub fn hold_if_due(&mut self, tid: Tid) -> Result<bool> {
         let is_there = self.tasks.get(&tid).is_some_and(|task| {
             let stands = task.standing.is_ready() && !task.standing.is_midway();
-            stands && task.call.is_none() && task.report.is_none() && !task.for_tracer.is_held()
+            stands && task.call.is_none() && !task.report.is_there() && !task.for_tracer.is_held()
         });
         if !is_there {
             return Ok(false);

@@ -38,7 +38,7 @@ impl Domain {
             }
             Held::Report(status) => {
                 let task = self.task(tid)?;
-                task.report = Some(status);
+                task.report.leave(status);
                 task.for_tracer.decide(stop.is_decided().then_some(signal));
             }
             Held::Place => {
@@ -47,7 +47,7 @@ impl Domain {
                     let pid = self.task(tid)?.pid;
                     sys::tgkill(pid, tid, signal)?;
                     let regs = self.stopped(tid)?.regs()?;
-                    self.task(tid)?.expect_signal = Some(regs);
+                    self.task(tid)?.signals.coming.expect_at(regs);
                 }
                 self.hold_if_due(tid)?;
             }
@@ -143,7 +143,7 @@ impl Process {
     pub fn way_on(&mut self, tid: Tid) -> Result<Resume> {
         let way = self.session.traced.with_live(tid, |it| (it.mode.is_step(), it.is_asked));
         let (steps, is_asked) = way.unwrap_or_default();
-        let wanted = Wanted { is_halted: self.task(tid)?.is_halted, is_asked, steps };
+        let wanted = Wanted { is_halted: self.task(tid)?.to_stop.is_halted(), is_asked, steps };
         let in_hook = wanted.is_anything() && self.in_hook(tid)?.is_some();
         match wanted.halt(in_hook) {
             Halt::NotHere => {}
@@ -185,7 +185,7 @@ impl Crew {
             return None;
         }
         let mut released =
-            self.tasks.values().filter(|task| task.report.is_none() && self.is_let_go_by_tracer(task));
+            self.tasks.values().filter(|task| !task.report.is_there() && self.is_let_go_by_tracer(task));
         released.next().map(|task| task.tid)
     }
 
@@ -208,7 +208,7 @@ fn goes_before(task: &Task, runner: Tid) -> bool {
     let has_run = task.tid == runner || task.standing.is_in_hook();
     // The event that tells of a new task has to come first.
     let has_untold_child = task.call.as_ref().is_some_and(InCall::has_untold_child);
-    task.standing.comes_first() || task.report.is_some() && has_run || has_untold_child
+    task.standing.comes_first() || task.report.is_there() && has_run || has_untold_child
 }
 
 #[cfg(test)]
@@ -248,7 +248,8 @@ mod tests {
     fn the_report_of_the_one_that_has_run_and_an_untold_child_come_first() {
         let task = || Task::new(Stopped::adopt(Tid(7)), Tid(7));
         assert!(!goes_before(&task(), Tid(7)));
-        let reports = Task { report: Some(Status::Trap), ..task() };
+        let mut reports = task();
+        reports.report.hear(Status::Trap);
         assert!(goes_before(&reports, Tid(7)) && !goes_before(&reports, Tid(8)));
         let mut call = InCall::new(AsMade::of(&Registers::default()), Vec::new());
         call.deed = Deed::made_task(Tid(9), None);

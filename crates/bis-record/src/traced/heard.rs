@@ -32,7 +32,7 @@ impl Crew {
         for tid in tids {
             let is_asked = self.session.traced.with_live(tid, |it| it.is_asked && it.state == State::Runs);
             // One that stands in a hook is to come out of that first.
-            let runs = |task: &Task| task.is_halted && matches!(task.handle, Handle::Running(_));
+            let runs = |task: &Task| task.to_stop.is_halted() && matches!(task.handle, Handle::Running(_));
             let has_halted = self.tasks.get(&tid).is_some_and(runs);
             if is_asked == Some(true) || has_halted || self.waits_in_vain(tid) {
                 self.ask_to_stop(tid)?;

@@ -57,7 +57,7 @@ impl Domain {
         if regs.rip == SAFEPOINT_END && self.hooks.is_some() || is_vsyscall(&regs) {
             return Ok(Told::Nobody);
         }
-        let (is_again, is_halted) = (self.task(tid)?.call.is_some(), self.task(tid)?.is_halted);
+        let (is_again, is_halted) = (self.task(tid)?.call.is_some(), self.task(tid)?.to_stop.is_halted());
         let front = Front { is_again, is_halted, ..front(&regs) };
         let told = self.session.traced.with_live(tid, |it| it.tell_front(&front));
         let Some(tell) = told.flatten() else { return Ok(Told::Nobody) };
@@ -158,10 +158,11 @@ impl Domain {
         let Some(tell) = told else { return Ok(Told::Nobody) };
         self.hold(tid, Held::Report(Status::Signal(signal)), tell)?;
         // As it is found when it goes on.
-        self.task(tid)?.expect_signal = place;
-        if nr.is_none() {
-            let regs = self.stopped(tid)?.regs()?;
-            self.task(tid)?.expect_signal = Some(regs);
+        let place = if nr.is_none() { Some(self.stopped(tid)?.regs()?) } else { place };
+        let coming = &mut self.task(tid)?.signals.coming;
+        match place {
+            Some(place) => coming.expect_at(place),
+            None => coming.expect_none(),
         }
         if info.is_fault() {
             self.queued_faults.push(*info);

@@ -175,7 +175,7 @@ impl Domain {
             place::set_breakpoint(self.stopped(tid)?, to)?;
             self.resume(tid, Resume::Cont)?;
             self.wait_shortly(tid, begin)?;
-            let report = self.task(tid)?.report;
+            let report = self.task(tid)?.report.status();
             if matches!(report, None | Some(Status::Exited(_) | Status::Killed(_))) {
                 return Ok(false);
             }
@@ -189,7 +189,7 @@ impl Domain {
                 return Ok(false);
             }
             // The watch thread kicks on.
-            self.task(tid)?.report = None;
+            self.task(tid)?.report.be_done();
             if has_come {
                 return Ok(true);
             }
@@ -199,7 +199,7 @@ impl Domain {
     /// Waits for this task's report, and asks for one when it has taken long enough.
     fn wait_shortly(&mut self, tid: Tid, begin: &Begin) -> Result<()> {
         const PAUSE: Duration = Duration::from_micros(20);
-        while self.tasks.get(&tid).is_some_and(|task| task.report.is_none()) {
+        while self.tasks.get(&tid).is_some_and(|task| !task.report.is_there()) {
             match task::wait_any(false) {
                 Ok(Some((tid, status))) => self.recorder().note(tid, status),
                 Ok(None) if begin.is_long_ago(tid) => {

@@ -61,7 +61,7 @@ impl Domain {
             return Ok(Step::Done);
         }
         let task = self.task(tid)?;
-        if task.stash.is_empty() && self.is_awaited_by_others(tid) {
+        if task.signals.stash.is_empty() && self.is_awaited_by_others(tid) {
             return self.find_loop(tid);
         }
         Ok(Step::Done)
