@@ -368,13 +368,13 @@ impl Domain {
         }
         let is_never_restarted = is_never_restarted(self.call(tid)?.entry.nr());
         let handler = self.call(tid)?.handler();
-        let regs = self.woken_in_call(tid, regs)?;
+        let regs = self.wake_in_call(tid, regs)?;
         if let Some(handler) = handler
             && (steps(handler).stays)(self, tid, &regs)?
         {
             return Ok(());
         }
-        let Some(regs) = self.moved(tid, regs)? else { return Ok(()) };
+        let Some(regs) = self.finish_move(tid, regs)? else { return Ok(()) };
         match Return::of(regs.result(), is_never_restarted, || self.is_interrupted_by_us(tid))? {
             Return::Done => self.finish_call(tid),
             Return::Restarts => {
@@ -423,8 +423,8 @@ impl Recorder<'_> {
 
 impl Crew {
     /// The result of a call that its row refuses with this error.
-    fn result_of_refused(&mut self, tid: Tid, call: &Call, errno: i32) -> Result<i64> {
-        let has_rseq = self.task(tid)?.traits.wishes.has_rseq;
+    fn result_of_refused(&self, tid: Tid, call: &Call, errno: i32) -> Result<i64> {
+        let has_rseq = self.task_ref(tid)?.traits.wishes.has_rseq;
         let is_had = has_rseq && call.nr == libc::SYS_rseq.cast_unsigned();
         Ok(if is_had { 0 } else { -i64::from(errno) })
     }

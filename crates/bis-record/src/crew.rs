@@ -67,7 +67,12 @@ impl Crew {
     }
 
     pub fn task(&mut self, tid: Tid) -> Result<&mut Task> {
-        self.tasks.get_mut(&tid).ok_or_else(|| RecordError::Bug { tid, what: "an unknown task".into() })
+        self.tasks.get_mut(&tid).ok_or_else(|| unknown(tid))
+    }
+
+    /// As [`Crew::task`], for a question.
+    pub fn task_ref(&self, tid: Tid) -> Result<&Task> {
+        self.tasks.get(&tid).ok_or_else(|| unknown(tid))
     }
 
     /// Asks a task that runs to stop.
@@ -87,14 +92,32 @@ impl Crew {
 
     /// The stopped task. Only while its report is handled or it is ready.
     pub fn stopped(&mut self, tid: Tid) -> Result<&mut Stopped> {
-        let task = self.task(tid)?;
-        let is_told = matches!(task.report.status(), Some(Status::Exited(_) | Status::Killed(_)));
-        match &mut task.handle {
-            Handle::Stopped(stopped) => Ok(stopped),
-            // It was killed: its end is told, or on its way.
-            Handle::Taken if is_told || !is_alive(tid) => Err(TraceeError::Died(tid).into()),
-            other => Err(RecordError::Bug { tid, what: format!("the task is not stopped: {other:?}") }),
+        match self.task(tid)? {
+            Task { handle: Handle::Stopped(stopped), .. } => Ok(stopped),
+            task => Err(not_stopped(task)),
         }
+    }
+
+    /// As [`Crew::stopped`], for a question.
+    pub fn stopped_ref(&self, tid: Tid) -> Result<&Stopped> {
+        match self.task_ref(tid)? {
+            Task { handle: Handle::Stopped(stopped), .. } => Ok(stopped),
+            task => Err(not_stopped(task)),
+        }
+    }
+}
+
+fn unknown(tid: Tid) -> RecordError {
+    RecordError::Bug { tid, what: "an unknown task".into() }
+}
+
+/// Why there is nobody to ask or change.
+fn not_stopped(task: &Task) -> RecordError {
+    let is_told = matches!(task.report.status(), Some(Status::Exited(_) | Status::Killed(_)));
+    match &task.handle {
+        // It was killed: its end is told, or on its way.
+        Handle::Taken if is_told || !is_alive(task.tid) => TraceeError::Died(task.tid).into(),
+        other => RecordError::Bug { tid: task.tid, what: format!("the task is not stopped: {other:?}") },
     }
 }
 

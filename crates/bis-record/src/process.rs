@@ -19,11 +19,11 @@ pub struct Process {
 
 impl Process {
     /// Where is the task in a hook, if it is in one?
-    pub fn in_hook(&mut self, tid: Tid) -> Result<Option<Registers>> {
+    pub fn in_hook(&self, tid: Tid) -> Result<Option<Registers>> {
         if self.hooks.is_none() {
             return Ok(None);
         }
-        let regs = self.stopped(tid)?.regs()?;
+        let regs = self.stopped_ref(tid)?.regs()?;
         Ok(self.space.is_in_hooks(regs.ip()).then_some(regs))
     }
 }

@@ -34,7 +34,7 @@ impl Domain {
             (Ok(false), Status::Exit(wait_status)) => self.exit(tid, wait_status).map(stays),
             (Ok(false), Status::Exited(_) | Status::Killed(_)) => self.lost(tid, status).map(stays),
             (Ok(false), Status::GroupStop(signal)) => self.group_stop(tid, signal).map(stays),
-            (Ok(false), Status::Trap) => self.looked_after(tid).map(stays),
+            (Ok(false), Status::Trap) => self.go_from_look(tid).map(stays),
             (Ok(false), Status::Exec(_)) => return self.exec(tid),
         };
         let result = onward.and_then(|onward| self.go_onward(tid, onward));

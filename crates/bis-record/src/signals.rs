@@ -64,7 +64,7 @@ impl Domain {
         let info = SigInfo(self.stopped(tid)?.siginfo()?);
         let info = self.recorder().as_of_kernel(tid, info)?;
         if info.is_fault() && !self.take_queued(&info) {
-            return if self.fault_in_hook(tid)? { Ok(Onward::Stays) } else { self.fault(tid, &info) };
+            return if self.answer_fault_in_hook(tid)? { Ok(Onward::Stays) } else { self.fault(tid, &info) };
         }
         if signal == Signal::CONT && !self.is_carrier(tid, &info) {
             let pid = self.task(tid)?.pid;
@@ -74,8 +74,8 @@ impl Domain {
         let is_of_first = !is_neutral && self.hand_to_first(tid, &info)?;
         let is_done = match (is_neutral, is_of_first) {
             (true, _) => false,
-            (false, true) => self.ignored_in_hook(tid)?,
-            (false, false) => self.signal_in_hook(tid, &info)?,
+            (false, true) => self.ignore_signal_in_hook(tid)?,
+            (false, false) => self.keep_signal_in_hook(tid, &info)?,
         };
         if is_done {
             return Ok(Onward::Stays);
@@ -184,7 +184,7 @@ impl Domain {
     /// here anyway.
     fn wait_for_place(&mut self, tid: Tid, info: SigInfo) -> Result<()> {
         self.keep_back(tid, info)?;
-        if !self.interrupted(tid)? {
+        if !self.pause_if_due(tid)? {
             self.task(tid)?.standing.go_on();
         }
         Ok(())
@@ -289,13 +289,13 @@ impl Crew {
     /// Has a timer fired again before the handler of its signal, or of another, has returned? Then it waits,
     /// so that the program itself comes on between two handlers, however slow we are: it is delivered at the
     /// next call, or a few milliseconds later.
-    fn is_storm(&mut self, tid: Tid, info: &SigInfo) -> Result<bool> {
-        Ok(info.is_of_timer() && self.task(tid)?.signals.timers.are_to_wait())
+    fn is_storm(&self, tid: Tid, info: &SigInfo) -> Result<bool> {
+        Ok(info.is_of_timer() && self.task_ref(tid)?.signals.timers.are_to_wait())
     }
 
     /// Has the program asked for this instruction to be a fault?
-    fn is_forbidden(&mut self, tid: Tid, insn: Insn) -> Result<bool> {
-        let wishes = &self.task(tid)?.traits.wishes;
+    fn is_forbidden(&self, tid: Tid, insn: Insn) -> Result<bool> {
+        let wishes = &self.task_ref(tid)?.traits.wishes;
         Ok(match insn {
             Insn::Cpuid => wishes.no_cpuid,
             Insn::Rdtsc | Insn::Rdtscp => wishes.no_tsc,

@@ -49,7 +49,7 @@ impl Domain {
         if flags & MAP_FIXED == 0 || flags & MAP_FIXED_NOREPLACE != 0 {
             return Ok(());
         }
-        self.unmapped_in(it.tid, &range(Addr(addr), len), it.outcome)
+        self.tell_unmapped_in(it.tid, &range(Addr(addr), len), it.outcome)
     }
 
     /// The target is cleared, and the end of a source that is longer, before the move itself.
@@ -58,14 +58,14 @@ impl Domain {
         if flags & u64::from(libc::MREMAP_FIXED.cast_unsigned()) == 0 {
             return Ok(());
         }
-        self.unmapped_in(it.tid, &range(Addr(addr), len), it.outcome)?;
-        self.unmapped_in(it.tid, &range(Addr(target), new_len), it.outcome)
+        self.tell_unmapped_in(it.tid, &range(Addr(addr), len), it.outcome)?;
+        self.tell_unmapped_in(it.tid, &range(Addr(target), new_len), it.outcome)
     }
 
     /// What is not mapped (any more) in this range: the old mapping gives way before the new one is refused.
     /// Beyond [`USER_END`] nothing can have been. (With page tables of five levels there can; that a call has
     /// failed after it had unmapped something there is not seen.)
-    fn unmapped_in(&mut self, tid: Tid, range: &Range<Addr>, outcome: &mut Outcome) -> Result<()> {
+    fn tell_unmapped_in(&mut self, tid: Tid, range: &Range<Addr>, outcome: &mut Outcome) -> Result<()> {
         let range = &(range.start..range.end.min(Addr(USER_END)));
         if !range.start.is_multiple_of(PAGE) || range.is_empty() {
             return Ok(());
@@ -75,7 +75,7 @@ impl Domain {
         let there = mapped(&mappings, range).map(|(_, part)| part).chain([self.space.stack()]);
         let there: Vec<Range<Addr>> = there.collect();
         for gap in without(range.clone(), &there) {
-            self.unmapped([gap.start.0, gap.end - gap.start, 0, 0, 0, 0], outcome)?;
+            self.tell_unmapped([gap.start.0, gap.end - gap.start, 0, 0, 0, 0], outcome)?;
         }
         Ok(())
     }
@@ -91,7 +91,7 @@ impl Process {
         let done = protected(&maps::read(tid)?, &range(Addr(addr), len), self.prot_of(tid, asked));
         // What had this protection before has it still.
         let asked = asked & !PROT_GROWSDOWN;
-        self.protected(tid, [done.start.0, done.end - done.start, asked, 0, 0, 0], outcome)
+        self.tell_protected(tid, [done.start.0, done.end - done.start, asked, 0, 0, 0], outcome)
     }
 
     pub(super) fn fail_madvise(&mut self, it: &mut Exit<'_>) -> Result<()> {

@@ -59,7 +59,7 @@ impl Domain {
         }
         let regs = outcome.regs;
         let seq = self.session.writer.next_seq();
-        self.echoed(call, result, seq, &mut outcome)?;
+        self.tell_output(call, result, seq, &mut outcome)?;
         let (kind, sums) = call.event(outcome);
         self.event_at(seq, tid, kind, sums)?;
         match (self.session.traced.is_used(), RESTARTS.contains(&result)) {

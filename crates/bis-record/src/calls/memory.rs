@@ -365,7 +365,7 @@ impl Domain {
     }
 
     /// A range is not mapped any more: munmap, with these arguments.
-    pub fn unmapped(&mut self, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
+    pub fn tell_unmapped(&mut self, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
         let (addr, len) = (Addr(args[0]), page_up(args[1]));
         self.remove_shared(addr, addr + len)?;
         self.remove_views(addr, addr + len);
@@ -375,7 +375,7 @@ impl Domain {
 
     /// A munmap, with these arguments, has been made.
     pub(super) fn leave_munmap(&mut self, tid: Tid, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
-        self.unmapped(args, outcome)?;
+        self.tell_unmapped(args, outcome)?;
         let start = Addr(args[0]);
         let range = start..start.saturating_add(page_up(args[1]));
         self.space.free_for_stack(tid, &range, outcome);
@@ -508,7 +508,7 @@ impl Process {
     }
 
     /// A range is protected anew: mprotect, with these arguments.
-    pub fn protected(&mut self, tid: Tid, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
+    pub fn tell_protected(&mut self, tid: Tid, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
         let [addr, len, raw_prot, ..] = args;
         let addr = Addr(addr);
         let range = addr..addr + page_up(len);
@@ -563,7 +563,7 @@ impl Process {
         self.learn_heap();
         let change = self.space.move_brk(Addr(it.value()));
         self.show_heap();
-        self.heap_changed(it.tid, change, it.outcome);
+        self.tell_heap(it.tid, change, it.outcome);
         Ok(())
     }
 
@@ -643,7 +643,7 @@ impl Crew {
     }
 
     /// The heap ends elsewhere.
-    pub fn heap_changed(&mut self, tid: Tid, change: HeapChange, outcome: &mut Outcome) {
+    pub fn tell_heap(&mut self, tid: Tid, change: HeapChange, outcome: &mut Outcome) {
         match change {
             HeapChange::None => {}
             HeapChange::Grown(Range { start: addr, end }) => {

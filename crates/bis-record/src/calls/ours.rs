@@ -27,7 +27,7 @@ impl Domain {
         let entry = self.enter_over_ours(
             tid,
             call,
-            |domain, tid, args, outcome| domain.protected(tid, args, outcome),
+            |domain, tid, args, outcome| domain.tell_protected(tid, args, outcome),
             |domain, tid, args, outcome| domain.fail_mprotect(tid, args, outcome),
         )?;
         Ok(entry.unwrap_or(Entry::Make))

@@ -30,7 +30,7 @@ impl Domain {
 
 impl Crew {
     /// After a call that took the lock of a stream: says what went out, and lets others write.
-    pub fn echoed(
+    pub fn tell_output(
         &mut self,
         call: &mut InCall,
         result: i64,

@@ -107,7 +107,7 @@ impl Moved {
 impl Process {
     /// The task stands at the exit of its call with these registers. Those with which the call ends; none: it
     /// is made again for what is left.
-    pub fn moved(&mut self, tid: Tid, regs: Registers) -> Result<Option<Registers>> {
+    pub fn finish_move(&mut self, tid: Tid, regs: Registers) -> Result<Option<Registers>> {
         let call = self.call(tid)?;
         let made = call.entry.call();
         let is_ours = call.telling.is_whole() || call.pieces.before().is_some();
@@ -176,12 +176,12 @@ impl Process {
 
 impl Crew {
     /// Has nothing that the program can know of cut this call?
-    fn is_cut_by_nobody(&mut self, tid: Tid, call: &Call) -> Result<bool> {
+    fn is_cut_by_nobody(&self, tid: Tid, call: &Call) -> Result<bool> {
         if self.is_interrupted_by_us(tid)? {
             return Ok(true);
         }
         // A signal for the whole process wakes one thread, and another may have taken it since.
-        let pid = self.task(tid)?.pid;
+        let pid = self.task_ref(tid)?.pid;
         let has_others = self.tasks.values().any(|task| task.pid == pid && task.tid != tid);
         Ok(has_others && self.deliverable(tid)?.is_empty() && self.would_go_on(tid, pid, call))
     }

@@ -272,7 +272,7 @@ impl Process {
     }
 
     /// Was the call made in the vdso, which without us would have made none?
-    fn is_of_vdso(&mut self, tid: Tid, state: &InCall) -> Result<bool> {
+    fn is_of_vdso(&self, tid: Tid, state: &InCall) -> Result<bool> {
         let could_be = match row(state.entry.nr()).and_then(|row| row.vdso) {
             None => false,
             Some(Vdso::Always) => true,
@@ -292,8 +292,8 @@ impl Process {
 }
 
 impl Crew {
-    pub(super) fn has_no_new_privs(&mut self, tid: Tid) -> Result<bool> {
-        Ok(self.task(tid)?.traits.wishes.no_new_privs || own_no_new_privs())
+    pub(super) fn has_no_new_privs(&self, tid: Tid) -> Result<bool> {
+        Ok(self.task_ref(tid)?.traits.wishes.no_new_privs || own_no_new_privs())
     }
 
     /// As /proc is to show it, for a task of this domain.

@@ -119,7 +119,7 @@ pub fn steps(handler: Handler) -> Steps {
     match handler {
         H::Mmap => Steps { touches: Touches::Mapped, enter: |domain, tid, call| domain.enter_mmap(tid, call), leave: Domain::leave_mmap, failed: Domain::fail_mmap, ..SPACE },
         H::Munmap => Steps { enter: Domain::enter_munmap, leave: |domain, it| domain.leave_munmap(it.tid, it.args(), it.outcome), ..SPACE },
-        H::Mprotect => Steps { enter: |domain, tid, call| domain.enter_mprotect(tid, call), leave: |domain, it| domain.protected(it.tid, it.args(), it.outcome), failed: |domain, it| domain.fail_mprotect(it.tid, it.args(), it.outcome), ..SPACE },
+        H::Mprotect => Steps { enter: |domain, tid, call| domain.enter_mprotect(tid, call), leave: |domain, it| domain.tell_protected(it.tid, it.args(), it.outcome), failed: |domain, it| domain.fail_mprotect(it.tid, it.args(), it.outcome), ..SPACE },
         H::Mremap => Steps { enter: |domain, tid, call| domain.enter_mremap(tid, call), leave: Domain::leave_mremap, failed: Domain::fail_mremap, ..SPACE },
         H::Brk => Steps { leave: |domain, it| domain.leave_brk(it), ..SPACE },
         H::Madvise => Steps { enter: |domain, tid, call| domain.enter_madvise(tid, call), leave: |domain, it| domain.leave_madvise(it), failed: |domain, it| domain.fail_madvise(it), ..SPACE },

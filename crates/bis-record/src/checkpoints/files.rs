@@ -83,7 +83,7 @@ impl KeptFile {
 
     /// What it is called, if it was written to since and that was not said before; but not where
     /// `is_known` says that others tell of this file.
-    pub(super) fn written(
+    pub(super) fn tell_written(
         &mut self,
         shadow: &Shadow,
         is_known: impl Fn(FileKey) -> bool,

@@ -220,7 +220,7 @@ impl Domain {
             self.call_for(tid, libc::SYS_brk, [brk.0, 0, 0, 0, 0, 0])?;
             let change = self.space.move_brk(brk);
             self.show_heap();
-            self.heap_changed(tid, change, outcome);
+            self.tell_heap(tid, change, outcome);
         }
         let (now, then) = (mappings(tid)?, self.mappings_then(checkpoint)?);
         let mut again = BTreeSet::new();
@@ -229,12 +229,12 @@ impl Domain {
                 Step::Unmap(range) => {
                     let args = [range.start.0, range.end - range.start, 0, 0, 0, 0];
                     self.call_for(tid, libc::SYS_munmap, args)?;
-                    self.unmapped(args, outcome)?;
+                    self.tell_unmapped(args, outcome)?;
                 }
                 Step::Protect(range, prot) => {
                     let args = [range.start.0, range.end - range.start, prot.into(), 0, 0, 0];
                     self.call_for(tid, libc::SYS_mprotect, args)?;
-                    self.protected(tid, args, outcome)?;
+                    self.tell_protected(tid, args, outcome)?;
                 }
                 Step::Map(mapping) if mapping.shared => {
                     let parts = shared::again(&checkpoint.shared, &mapping).unwrap_or_default();
@@ -259,7 +259,7 @@ impl Domain {
             return Err(RecordError::Unsupported { tid, what });
         }
         let (addr, len, prot) = (mapping.start, mapping.len(), mapping.prot);
-        self.unmapped([addr.0, len, 0, 0, 0, 0], outcome)?;
+        self.tell_unmapped([addr.0, len, 0, 0, 0, 0], outcome)?;
         outcome.effects.push(Effect::Map { addr, len, prot, backing: Backing::Anonymous });
         Ok(())
     }
@@ -467,13 +467,13 @@ impl Crew {
 
     /// The part of a task's stack that it had then and has not now.
     fn popped_since(
-        &mut self,
+        &self,
         tid: Tid,
         kept: &Kept,
         mappings: &[Mapping],
         checkpoint: &Checkpoint,
     ) -> Result<Option<MemWrite>> {
-        let (then, now) = (kept.regs.sp(), self.stopped(tid)?.regs()?.sp());
+        let (then, now) = (kept.regs.sp(), self.stopped_ref(tid)?.regs()?.sp());
         let is_in = |mapping: &&Mapping| mapping.start <= then && then < mapping.end;
         let Some(stack) = mappings.iter().find(is_in) else { return Ok(None) };
         let end = if now < stack.start || now >= stack.end { stack.end } else { now };

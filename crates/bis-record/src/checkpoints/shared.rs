@@ -207,7 +207,7 @@ impl Domain {
             let what = format!("cannot have its shared memory at {addr:#x} back ({mapped})");
             return Err(RecordError::Unsupported { tid, what });
         }
-        self.unmapped([addr.0, len, 0, 0, 0, 0], outcome)?;
+        self.tell_unmapped([addr.0, len, 0, 0, 0, 0], outcome)?;
         let object = self.map_new_shared(tid, (addr.0, len, prot), outcome)?;
         for kept in parts {
             for part in kept.held_then(shadow)?.into_iter().flat_map(in_pieces) {
@@ -220,7 +220,7 @@ impl Domain {
             if kept.prot != prot {
                 let args = [kept.range.start.0, kept.len(), kept.prot.into(), 0, 0, 0];
                 self.call_for(tid, libc::SYS_mprotect, args)?;
-                self.protected(tid, args, outcome)?;
+                self.tell_protected(tid, args, outcome)?;
             }
         }
         Ok(())
@@ -348,7 +348,7 @@ impl Crew {
         let descriptors = &checkpoint.descriptors;
         let is_known = |file| descriptors.are_of_written(tid, file);
         for kept in &mut checkpoint.files {
-            if let Some(name) = kept.written(&checkpoint.shadow, is_known)? {
+            if let Some(name) = kept.tell_written(&checkpoint.shadow, is_known)? {
                 remark(
                     &self.session,
                     format!(

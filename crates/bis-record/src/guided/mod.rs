@@ -93,7 +93,7 @@ impl Guided {
     }
 
     /// The task stands here, and the guide hears of it.
-    fn stands(&mut self, tid: Tid, rip: u64) {
+    fn tell_place(&mut self, tid: Tid, rip: u64) {
         self.told = Some((tid, rip));
         self.is_due = true;
     }
@@ -202,7 +202,7 @@ mod tests {
         asks.0.store(true, Ordering::Relaxed);
         assert!(guided.is_to_stand(11, |_| true, Vec::new));
         asks.0.store(false, Ordering::Relaxed);
-        guided.stands(TID, AT);
+        guided.tell_place(TID, AT);
         assert!(guided.is_to_stand(11, |_| true, Vec::new));
         assert!(!guided.follow(Wish::Run(points()), 11));
         assert!(!guided.is_to_stand(12, |_| true, Vec::new), "the guide has heard of it");
@@ -258,10 +258,10 @@ mod tests {
     fn a_task_goes_past_a_breakpoint_once_of_which_the_guide_knows() {
         let (mut guided, _) = guided(Wish::Run(points()));
         assert_eq!(guided.take_told(TID), None);
-        guided.stands(TID, AT);
+        guided.tell_place(TID, AT);
         assert_eq!(guided.take_told(Tid(8)), None, "another task stops there");
         assert_eq!((guided.take_told(TID), guided.take_told(TID)), (Some(AT), None));
-        guided.stands(TID, AT);
+        guided.tell_place(TID, AT);
         assert!(!guided.follow(Wish::Run(Points::default()), 11));
         assert_eq!(guided.take_told(TID), None, "there is none any more");
     }

@@ -53,14 +53,14 @@ impl Domain {
     fn pause_for_guide(&mut self, tid: Tid) -> Result<()> {
         let regs = self.pause(tid, Vec::new())?;
         if let Some(guided) = &mut self.guided {
-            guided.stands(tid, regs.rip);
+            guided.tell_place(tid, regs.rip);
         }
         self.go_from_pause(tid, &regs)?;
         Ok(())
     }
 
     /// Is the program to stand still now? Only where each task's place is described.
-    pub fn is_to_stand(&mut self) -> bool {
+    pub fn is_to_stand(&self) -> bool {
         let Some(guided) = self.guided.as_ref().filter(|guided| !guided.is_free) else { return false };
         let runner = self.watched.seat.runner();
         let is_underway = self.tasks.values().any(|task| task.standing.is_midway())

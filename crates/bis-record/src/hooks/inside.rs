@@ -30,12 +30,12 @@ fn is_interrupted(result: i64) -> bool {
 
 impl Domain {
     /// A signal for a handler finds the task in a hook. True: it was that, and the signal is kept.
-    pub fn signal_in_hook(&mut self, tid: Tid, info: &SigInfo) -> Result<bool> {
+    pub fn keep_signal_in_hook(&mut self, tid: Tid, info: &SigInfo) -> Result<bool> {
         let signal = info.signal();
         let others = self.tasks.len() > 1 || self.holds_tokens();
         match self.recorder().kernels_disposition(tid, signal) {
             Disposition::Handler => {}
-            Disposition::Ignore => return self.ignored_in_hook(tid),
+            Disposition::Ignore => return self.ignore_signal_in_hook(tid),
             // It would stop in the hook, and all others could not come to where they stop; or hold there for
             // its tracer, where no event can say that it is.
             Disposition::Stop if others || self.session.traced.is_tracee(tid) => {}
@@ -65,7 +65,7 @@ impl Domain {
     }
 
     /// The task has stopped because its supervisor wanted to look after it.
-    pub fn looked_after(&mut self, tid: Tid) -> Result<()> {
+    pub fn go_from_look(&mut self, tid: Tid) -> Result<()> {
         self.leave_by_hand(tid)?;
         if let Some(regs) = self.in_hook(tid)? {
             if !self.call_off(tid, &regs)? {
@@ -82,7 +82,7 @@ impl Domain {
         if is_told && self.come_to_stop(tid)? {
             return Ok(());
         }
-        if !in_call && self.interrupted(tid)? {
+        if !in_call && self.pause_if_due(tid)? {
             return Ok(());
         }
         if self.in_hook(tid)?.is_some() {
@@ -171,7 +171,7 @@ impl Process {
     }
 
     /// A fault inside of a hook: one of the program's pointers. True: it was that.
-    pub fn fault_in_hook(&mut self, tid: Tid) -> Result<bool> {
+    pub fn answer_fault_in_hook(&mut self, tid: Tid) -> Result<bool> {
         let Some(regs) = self.in_hook(tid)? else { return Ok(false) };
         if !(hooks::COPY..hooks::COPY_FAULT).contains(&regs.rip) {
             return Err(RecordError::Bug { tid, what: format!("a fault in the hooks at {:#x}", regs.rip) });
@@ -184,7 +184,7 @@ impl Process {
     /// A signal that is ignored finds the task in a hook. Without a tracer it would not have come: where it
     /// has ended a call that the kernel does not make again by itself, the call becomes a traced one. True:
     /// it was that.
-    pub fn ignored_in_hook(&mut self, tid: Tid) -> Result<bool> {
+    pub fn ignore_signal_in_hook(&mut self, tid: Tid) -> Result<bool> {
         let Some(regs) = self.in_hook(tid)? else { return Ok(false) };
         let is_ended = regs.rip == hooks::SYSCALL_END && regs.result() == EINTR;
         if !is_ended || !self.call_off(tid, &regs)? {

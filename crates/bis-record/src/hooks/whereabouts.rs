@@ -31,8 +31,8 @@ impl Process {
 
     /// These registers, behind the call that the task is in: where its tracer wants it to go on, if it has
     /// said so.
-    pub fn sent_elsewhere(&mut self, tid: Tid, regs: &Registers) -> Result<Registers> {
-        let for_tracer = &self.task(tid)?.for_tracer;
+    pub fn sent_elsewhere(&self, tid: Tid, regs: &Registers) -> Result<Registers> {
+        let for_tracer = &self.task_ref(tid)?.for_tracer;
         if !for_tracer.goes_elsewhere() {
             return Ok(*regs);
         }

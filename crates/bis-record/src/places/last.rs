@@ -195,8 +195,8 @@ impl Domain {
         }
     }
 
-    fn is_place_untold(&mut self, tid: Tid) -> Result<bool> {
-        let task = self.task(tid)?;
+    fn is_place_untold(&self, tid: Tid) -> Result<bool> {
+        let task = self.task_ref(tid)?;
         Ok(task.since_event.has_gone_on() && task.call.is_none() && self.is_outlived(tid))
     }
 

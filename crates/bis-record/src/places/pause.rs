@@ -123,7 +123,7 @@ impl AddressSpace {
 impl Domain {
     /// The task has been interrupted where it makes no call and is in no hook. True: it has a place now, or
     /// something else has happened that is to be looked at.
-    pub fn interrupted(&mut self, tid: Tid) -> Result<bool> {
+    pub fn pause_if_due(&mut self, tid: Tid) -> Result<bool> {
         let rip = self.stopped(tid)?.regs()?.ip();
         if self.space.is_left_by_hook(rip) {
             return Ok(false);
@@ -164,7 +164,7 @@ impl Domain {
         }
     }
 
-    /// [`Domain::interrupted`] for a task that is to stop, and comes to no count: it has its place by its
+    /// [`Domain::pause_if_due`] for a task that is to stop, and comes to no count: it has its place by its
     /// state, once enough is known of that.
     fn pause_by_state(&mut self, tid: Tid) -> Result<bool> {
         let (sp, ran) = (self.stopped(tid)?.regs()?.sp(), task::cpu_time(tid));
@@ -236,14 +236,14 @@ impl Domain {
     }
 
     /// Is there still a reason to stop this task, which has stopped?
-    pub fn is_to_stop(&mut self, tid: Tid) -> Result<bool> {
-        let mask = self.stopped(tid)?.sigmask()?;
+    pub fn is_to_stop(&self, tid: Tid) -> Result<bool> {
+        let mask = self.stopped_ref(tid)?.sigmask()?;
         // A signal that is blocked now (the handler of the one before runs) is no reason.
-        let by_signal = self.is_awaited_by_signal(tid) && self.task(tid)?.signals.stash.has_open(mask);
+        let by_signal = self.is_awaited_by_signal(tid) && self.task_ref(tid)?.signals.stash.has_open(mask);
         Ok(by_signal || self.is_awaited_by_others(tid) || self.is_wanted_by_guide())
     }
 
-    /// [`Domain::interrupted`] for a task whose branches are counted: it has a place where it stands.
+    /// [`Domain::pause_if_due`] for a task whose branches are counted: it has a place where it stands.
     fn pause_counted(&mut self, tid: Tid) -> Result<bool> {
         if !self.leave_repetition(tid)? {
             return Ok(true);

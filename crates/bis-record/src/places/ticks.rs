@@ -109,8 +109,8 @@ impl Process {
     /// Would the kernel take the handler of SIGTRAP away from the program if the task trapped, and unblock
     /// the signal? It does where that is blocked or ignored (`force_sig_info_to_task` in the kernel's
     /// `signal.c`).
-    pub fn would_lose_trap(&mut self, tid: Tid) -> Result<bool> {
-        let is_blocked = self.stopped(tid)?.sigmask()? & bit(Signal::TRAP) != 0;
+    pub fn would_lose_trap(&self, tid: Tid) -> Result<bool> {
+        let is_blocked = self.stopped_ref(tid)?.sigmask()? & bit(Signal::TRAP) != 0;
         Ok(is_blocked || siginfo::disposition(tid, Signal::TRAP) == Disposition::Ignore)
     }
 

@@ -36,7 +36,7 @@ impl Domain {
             };
         }
         if self.task(tid)?.counter.is_none() {
-            let how = match self.way_on(tid) {
+            let how = match self.set_out(tid) {
                 Err(error) if error.is_death_of(tid) => return self.await_end(tid),
                 other => other?,
             };
@@ -145,7 +145,7 @@ impl Domain {
                 self.unhush(tid)?;
             }
             let rip = self.stopped(tid)?.regs()?.ip();
-            if is_due && !self.space.is_in_hooks(rip) && self.interrupted(tid)? {
+            if is_due && !self.space.is_in_hooks(rip) && self.pause_if_due(tid)? {
                 return Ok(());
             }
         }

@@ -181,7 +181,7 @@ impl Domain {
     /// called here.
     pub(super) fn take_stop(&mut self, tid: Tid, is_told: bool) -> Result<Option<SigInfo>> {
         self.task(tid)?.signals.brought.arrive();
-        if self.is_continued(tid)? {
+        if self.hear_of_cont(tid)? {
             let pid = self.task(tid)?.pid;
             self.unstop(pid);
         }
@@ -202,7 +202,7 @@ impl Domain {
     /// task has come to its stop, and that has not been looked at. A stop that is sent takes back each
     /// SIGCONT that waits. But one that the other task had taken before that was sent earlier, and nobody can
     /// tell: it counts all the same, because a stop that is lost does less harm than one that nothing ends.
-    fn is_continued(&mut self, tid: Tid) -> Result<bool> {
+    fn hear_of_cont(&mut self, tid: Tid) -> Result<bool> {
         let cont = bit(Signal::CONT);
         if (own_pending(tid) | shared_pending(tid)) & cont != 0 {
             return Ok(true);

@@ -74,7 +74,7 @@ impl Domain {
         match self.task(tid)?.report.status() {
             Some(Status::Signal(Signal::TRAP)) => self.task(tid)?.report.be_done(),
             Some(Status::Signal(Signal::SEGV)) => {
-                return self.no_room(tid, info, point, before, sums).map(|()| None);
+                return self.tell_no_room(tid, info, point, before, sums).map(|()| None);
             }
             // The task was killed: that comes next.
             _ => return Ok(None),
@@ -116,7 +116,7 @@ impl Domain {
     /// The stack had no room for the frame. The signal is gone, and the kernel raises SIGSEGV in its place
     /// (`force_sigsegv`): in replay nothing raises it, it takes effect right after the event of the signal
     /// that had no room.
-    fn no_room(
+    fn tell_no_room(
         &mut self,
         tid: Tid,
         info: &SigInfo,

@@ -32,7 +32,7 @@ impl Crew {
     /// No system call sees the mask: while something waits, hooks leave their calls to be traced
     /// ([`Domain::prepare`]), and a traced call stops before it is made. A task in a hook makes none there
     /// that could tell: the one that it is in has become a traced one, or has been made
-    /// ([`Domain::signal_in_hook`]). But if there were another thread, the kernel would give that the
+    /// ([`Domain::keep_signal_in_hook`]). But if there were another thread, the kernel would give that the
     /// signal.
     pub fn hush(&mut self, tid: Tid) -> Result<()> {
         if self.tasks.len() > 1 {

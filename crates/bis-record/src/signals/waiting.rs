@@ -63,8 +63,8 @@ impl Recorder<'_> {
 
 impl Crew {
     /// The signals that the kernel has for this task and that are not blocked.
-    pub fn deliverable(&mut self, tid: Tid) -> Result<Vec<SigInfo>> {
-        let stopped = self.stopped(tid)?;
+    pub fn deliverable(&self, tid: Tid) -> Result<Vec<SigInfo>> {
+        let stopped = self.stopped_ref(tid)?;
         let pending = stopped.pending()?;
         if pending.is_empty() {
             return Ok(Vec::new());
@@ -76,10 +76,10 @@ impl Crew {
     /// Has nothing interrupted this task's call but us? That is so where all signals that wait for it, and
     /// are not blocked, are ones that its process ignores or that the first thread gets. Where none waits, we
     /// have asked it to stop, or it was woken for one that another thread has taken.
-    pub fn is_interrupted_by_us(&mut self, tid: Tid) -> Result<bool> {
+    pub fn is_interrupted_by_us(&self, tid: Tid) -> Result<bool> {
         let open = self.deliverable(tid)?;
         if open.is_empty() {
-            return Ok(self.task(tid)?.to_stop.is_asked() || self.tasks.len() > 1 && !has_open(tid));
+            return Ok(self.task_ref(tid)?.to_stop.is_asked() || self.tasks.len() > 1 && !has_open(tid));
         }
         for info in open {
             let is_ignored = disposition(tid, info.signal()) == Disposition::Ignore;
@@ -92,8 +92,8 @@ impl Crew {
 
     /// The first thread of a task's process, if such a signal, which the task has taken or would take, is
     /// that one's to handle (`first.rs`).
-    pub fn first_for(&mut self, tid: Tid, info: &SigInfo) -> Result<Option<Tid>> {
-        let task = self.task(tid)?;
+    pub fn first_for(&self, tid: Tid, info: &SigInfo) -> Result<Option<Tid>> {
+        let task = self.task_ref(tid)?;
         let (first, is_carried) =
             (task.pid, task.signals.brought.carrier() == Some(Carrier::Same(info.signal())));
         // Of one of which the kernel has kept nothing but the number, nobody knows whom it was sent to.

@@ -63,7 +63,7 @@ impl Crew {
 
     /// What a call that has waited so has come back with, as the call itself would have: those that wait so
     /// are restarted after a handler with SA_RESTART, and a `pause` never is.
-    pub fn woken_in_call(&mut self, tid: Tid, regs: Registers) -> Result<Registers> {
+    pub fn wake_in_call(&mut self, tid: Tid, regs: Registers) -> Result<Registers> {
         let call = self.call(tid)?;
         if !call.pauses() || regs.result() != RESTARTNOHAND {
             return Ok(regs);

@@ -140,7 +140,7 @@ impl Wanted {
 impl Process {
     /// How a task goes on in its program. One that is to stop does so before it executes anything; any other
     /// stop on its way here has made the kernel forget that.
-    pub fn way_on(&mut self, tid: Tid) -> Result<Resume> {
+    pub fn set_out(&mut self, tid: Tid) -> Result<Resume> {
         let way = self.session.traced.with_live(tid, |it| (it.mode.is_step(), it.is_asked));
         let (steps, is_asked) = way.unwrap_or_default();
         let wanted = Wanted { is_halted: self.task(tid)?.to_stop.is_halted(), is_asked, steps };

@@ -115,13 +115,13 @@ impl Domain {
 impl Process {
     /// The registers of a task that its tracer has asked to stop, and that is in a call or about to make one
     /// which may wait.
-    fn as_interrupted(&mut self, tid: Tid, kind: Kind, regs: Registers) -> Result<Registers> {
+    fn as_interrupted(&self, tid: Tid, kind: Kind, regs: Registers) -> Result<Registers> {
         if let Kind::Entry { nr, args, .. } = kind {
             let narrow = regs.is_narrow().then(|| as_wide(&self.translated(tid, &regs)));
             let waits = may_block(&narrow.unwrap_or(Call { nr, args }));
             return Ok(if waits { shown::interrupted_at_entry(regs) } else { regs });
         }
-        let nr = self.task(tid)?.call.as_ref().map(|call| call.entry.own_nr());
+        let nr = self.task_ref(tid)?.call.as_ref().map(|call| call.entry.own_nr());
         Ok(nr.map_or(regs, |nr| shown::interrupted_in_call(nr, regs)))
     }
 }

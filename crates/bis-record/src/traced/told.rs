@@ -50,7 +50,7 @@ impl Domain {
     }
 
     fn tell_entry(&mut self, tid: Tid) -> Result<Told> {
-        if let Some(decided) = self.decided(tid) {
+        if let Some(decided) = self.take_decision(tid) {
             return Ok(Told::Decided(decided));
         }
         let regs = self.stopped(tid)?.regs()?;
@@ -78,7 +78,7 @@ impl Domain {
     }
 
     fn tell_trap(&mut self, tid: Tid) -> Result<Told> {
-        if let Some(decided) = self.decided(tid) {
+        if let Some(decided) = self.take_decision(tid) {
             return Ok(Told::Decided(decided));
         }
         if !self.leave_by_hand(tid)? && self.in_hook(tid)?.is_some() {
@@ -120,7 +120,7 @@ impl Domain {
     }
 
     fn tell_group_stop(&mut self, tid: Tid, signal: Signal) -> Result<Told> {
-        if let Some(decided) = self.decided(tid) {
+        if let Some(decided) = self.take_decision(tid) {
             return Ok(Told::Decided(decided));
         }
         if !self.leave_by_hand(tid)? && self.in_hook(tid)?.is_some() {
@@ -138,7 +138,7 @@ impl Domain {
     }
 
     fn tell_exit(&mut self, tid: Tid, wait_status: i32) -> Result<Told> {
-        if let Some(decided) = self.decided(tid) {
+        if let Some(decided) = self.take_decision(tid) {
             return Ok(Told::Decided(decided));
         }
         let told = self.session.traced.with_live(tid, |it| it.tell_exit(wait_status));
@@ -150,7 +150,7 @@ impl Domain {
     /// The task is about to get a signal, in a call (`in_call`) or not. `place`: it was expected where the
     /// task has these registers.
     pub fn tell_signal(&mut self, tid: Tid, info: &SigInfo, place: Option<Registers>) -> Result<Told> {
-        if let Some(decided) = self.decided(tid) {
+        if let Some(decided) = self.take_decision(tid) {
             return Ok(Told::Decided(decided));
         }
         let (nr, signal) = (self.task(tid)?.call.as_ref().map(|call| call.entry.own_nr()), info.signal());
@@ -272,7 +272,7 @@ impl Recorder<'_> {
 }
 
 impl Crew {
-    fn decided(&mut self, tid: Tid) -> Option<Option<Signal>> {
+    fn take_decision(&mut self, tid: Tid) -> Option<Option<Signal>> {
         self.tasks.get_mut(&tid).and_then(|task| task.for_tracer.take_decision())
     }
 }

@@ -47,7 +47,7 @@ impl Process {
 impl Domain {
     /// The kernel makes a wait again that was interrupted.
     pub fn wait_again(&mut self, tid: Tid) -> Result<Entry> {
-        let entry = self.told_of_tracee(tid)?.map_or(Entry::Make, Entry::Done);
+        let entry = self.tell_of_tracee(tid)?.map_or(Entry::Make, Entry::Done);
         if matches!(entry, Entry::Make) {
             self.pause_in_call(tid)?;
         }
@@ -57,11 +57,11 @@ impl Domain {
 
 impl Crew {
     pub fn enter_wait(&mut self, tid: Tid, _call: &Call) -> Result<Entry> {
-        Ok(self.told_of_tracee(tid)?.map_or(Entry::Make, Entry::Done))
+        Ok(self.tell_of_tracee(tid)?.map_or(Entry::Make, Entry::Done))
     }
 
     /// The result of the wait that the task is about to make, if there is a tracee to tell of.
-    fn told_of_tracee(&mut self, tid: Tid) -> Result<Option<i64>> {
+    fn tell_of_tracee(&mut self, tid: Tid) -> Result<Option<i64>> {
         let Some((pid, wait)) = self.traced_wait(tid) else { return Ok(None) };
         let is_meant = |tid: Tid, it: &Tracee| wait.is_meant(tid, it, group_of);
         let found = self.session.traced.take_report(pid, wait.keeps(), is_meant);

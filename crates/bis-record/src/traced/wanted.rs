@@ -31,7 +31,7 @@ impl Crew {
     }
 
     /// The wait that a task is in, of a process that traces others.
-    pub(super) fn traced_wait(&mut self, tid: Tid) -> Option<(Tid, Wait)> {
+    pub(super) fn traced_wait(&self, tid: Tid) -> Option<(Tid, Wait)> {
         if !self.session.traced.is_used() {
             return None;
         }
@@ -42,7 +42,7 @@ impl Crew {
     }
 
     /// Does the task wait in the kernel though there is a tracee to tell it of?
-    pub(super) fn waits_in_vain(&mut self, tid: Tid) -> bool {
+    pub(super) fn waits_in_vain(&self, tid: Tid) -> bool {
         let runs = |task: &Task| matches!(task.handle, Handle::Running(_));
         if !self.tasks.get(&tid).is_some_and(runs) {
             return false;
