@@ -12,7 +12,7 @@ pub(crate) static ROWS: &[Row] = &[
     call(15, "rt_sigreturn", &[], Never).by(Handler::SigReturn),
     call(34, "pause", &[], May),
     call(62, "kill", &[int("pid"), sig("signal")], Never).by(Handler::Kill),
-    call(127, "rt_sigpending", &[out("set", N(1, 1)), size("set_size")], Never).plan(sigpending),
+    call(127, "rt_sigpending", &[out("set", N(1, 1)), size("set_size")], Never).plan(sigpending).hooked(Rule::PLAIN),
     call(128, "rt_sigtimedwait", &[inp("set"), out("info", Fixed(128)), inp("timeout"), size("set_size")], May).takes_signals().never_restarted(),
     call(129, "rt_sigqueueinfo", &[int("pid"), sig("signal"), inp("info")], Never).by(Handler::RtSigqueueinfo).sends_to(Receiver::Process(0)),
     call(130, "rt_sigsuspend", &[inp("mask"), size("set_size")], May),
