@@ -51,6 +51,9 @@ const SERVER_END: Duration = Duration::from_secs(2);
 const SHORT: Duration = Duration::from_secs(1);
 /// How long gdb waits for an answer, in seconds. A replay from the begin of a long trace takes its time.
 const ANSWER_S: &str = "10000";
+/// In a recording all threads go on as they did. A user's gdb may be set to let them go on alone, and would
+/// refuse to connect then.
+const ALL_STOP: &str = "set non-stop off";
 
 pub fn run(args: &Replay) -> Result<u8> {
     // `-h` alone: a user who writes that wants help.
@@ -131,7 +134,8 @@ fn listen(host: &str, port: u16) -> Result<Server> {
 pub(super) fn at_fault(fault: &Fault<'_>, port: Option<u16>) -> Result<()> {
     output::note(&format!("bis: the recording fails: {}", fault.error()));
     let server = listen(LOOPBACK, port.unwrap_or(0))?;
-    let mut words: Vec<OsString> = ["-l", ANSWER_S, "-ex", "set sysroot /", "-ex"].map(OsString::from).into();
+    let mut words: Vec<OsString> =
+        ["-l", ANSWER_S, "-ex", "set sysroot /", "-ex", ALL_STOP, "-ex"].map(OsString::from).into();
     words.push(format!("target remote {}", server.addr()).into());
     words.extend(fault.executable().map(PathBuf::into_os_string));
     let what = |error| Failure::of("speak to a debugger".to_owned(), error);
@@ -364,6 +368,7 @@ impl<'a> Words<'a> {
                     // gdb would read every library through the connection, which is slow.
                     words.extend(["-ex", "set sysroot /"].map(OsString::from));
                 }
+                words.extend(["-ex", ALL_STOP].map(OsString::from));
                 words.extend(["-x".into(), self.script.clone().into_os_string(), "-ex".into()]);
                 words.push(self.target().into());
             }
@@ -557,16 +562,16 @@ mod tests {
     fn the_debuggers_command_line() {
         assert_eq!(
             words(&[], Kind::Gdb),
-            "Launch gdb with\n  gdb '-l' '10000' '-ex' 'set sysroot /' '-x' '/script' '-ex' \
-             'target extended-remote 127.0.0.1:1234' '/bin/it'\\''s'"
+            "Launch gdb with\n  gdb '-l' '10000' '-ex' 'set sysroot /' '-ex' 'set non-stop off' '-x' '/script' \
+             '-ex' 'target extended-remote 127.0.0.1:1234' '/bin/it'\\''s'"
         );
         assert_eq!(
             words(
                 &["--serve-files", "-i=mi3", "--fullname", "-x", "f", "-o", "--batch", "t", "--", "-q"],
                 Kind::Gdb
             ),
-            "Launch gdb with\n  gdb '-l' '10000' '-x' '/script' '-ex' 'target extended-remote 127.0.0.1:1234' \
-             '-i' 'mi3' '--fullname' '-x' 'f' '--batch' '-q' '/bin/it'\\''s'"
+            "Launch gdb with\n  gdb '-l' '10000' '-ex' 'set non-stop off' '-x' '/script' '-ex' \
+             'target extended-remote 127.0.0.1:1234' '-i' 'mi3' '--fullname' '-x' 'f' '--batch' '-q' '/bin/it'\\''s'"
         );
         assert_eq!(
             words(&[], Kind::Lldb),

@@ -54,11 +54,11 @@ fn a_debugger_is_started_with_what_it_needs() {
     let ran = desk.run(&["replay", "-d", name, "-p", "ls", "-o", "-batch", "sh-0", "--", "-nx"]);
     assert_eq!(ran.status, 7, "{}{}", ran.stdout, ran.stderr);
     let lines: Vec<&str> = ran.stdout.lines().collect();
-    assert_eq!(lines[..5], ["-l", "10000", "-ex", "set sysroot /", "-x"]);
-    assert!(lines[7].starts_with("target extended-remote 127.0.0.1:"), "{lines:?}");
+    assert_eq!(lines[..7], ["-l", "10000", "-ex", "set sysroot /", "-ex", "set non-stop off", "-x"]);
+    assert!(lines[9].starts_with("target extended-remote 127.0.0.1:"), "{lines:?}");
     let ls = fs::canonicalize("/bin/ls").unwrap();
-    assert_eq!(lines[8], "-ex");
-    assert!(lines[9].contains("interrupted before it was ready"), "{lines:?}");
+    assert_eq!(lines[10], "-ex");
+    assert!(lines[11].contains("interrupted before it was ready"), "{lines:?}");
     assert_eq!(lines[lines.len() - 3..], ["-batch", "-nx", ls.to_str().unwrap()]);
     // The file with gdb's own commands was there; and SIGINT, which bis outlived, is the debugger's to
     // handle.
