@@ -132,6 +132,7 @@ class BisDap:
         if thread is None or thread.is_running() or not BisTarget.is_bis():
             return ""
         why = bis_catches_up()
+        BisLate.do()
         bis_seen()
         return why.rstrip()
 

@@ -434,6 +434,20 @@ class BisLook(gdb.Command):
         gdb.write(bis_ask(" ".join(words) + (bis_thread() if self.of_thread else "")))
 
 
+class BisPlace(gdb.Command):
+    """Show the place where this is, for `seek`, in any session on the recording.
+It is the text in $_bis_place, which gdb shows as numbers in some languages (Rust, Pascal)."""
+
+    def __init__(self):
+        super().__init__("when-place", gdb.COMMAND_STATUS)
+
+    def invoke(self, argument, from_tty):
+        for line in bis_ask("where" + bis_thread()).splitlines():
+            name, _, value = line.partition(" ")
+            if name == "place":
+                gdb.write(value + "\n")
+
+
 class BisMove(gdb.Command):
     """A command after which the program stands elsewhere."""
 
@@ -579,6 +593,10 @@ def bis_command_line():
         return line.read().decode(errors="replace").split("\0")
 
 
+# In C, by their size.
+BIS_WORDS = {1: "char", 2: "short", 4: "int", 8: "long"}
+
+
 class BisWatchIf(gdb.Command):
     """Watch a value, and stop where it is changed and a condition holds.
 Usage: watch-if EXPR COND, or watch-if EXPR if COND
@@ -610,15 +628,24 @@ quick also where it hardly ever holds. With `watch EXPR if COND`, gdb evaluates 
         code = bis_code(condition)
         BisConditions.begins(where, code)
         try:
-            bis_execute("watch -location " + expression)
-        except gdb.error:
+            self.watch(expression, *where)
+        except gdb.error as error:
             BisConditions.is_making = False
             BisConditions.tell()
-            raise
+            raise gdb.GdbError(str(error))
         point = max(gdb.breakpoints(), key=lambda point: point.number)
         self.watched[point.number] = (where, value.type, int(value.address))
         BisConditions.created_with(point, where, code, bis_plain(condition))
         point.silent = self.is_shown
+
+    @staticmethod
+    def watch(expression, address, size):
+        """What -location makes of an expression, Go and Fortran cannot read."""
+        try:
+            bis_execute("watch -location " + expression)
+        except gdb.error:
+            with gdb.with_parameter("language", "c"):
+                bis_execute("watch -location *(%s *) %#x" % (BIS_WORDS.get(size, "char [%d]" % size), address))
 
     @classmethod
     def stopped(cls, event):
@@ -785,25 +812,48 @@ program has stopped for another watchpoint of the same bytes."""
             wanted[plain] = []
 
 
+class BisForks:
+    """Which catchpoints are of forks. gdb shows that in its list only, which takes a command, and at a stop that is not the time for one
+    (see BisLate). So it is looked up when a catchpoint is made; of one that was there before this script, at the first prompt."""
+
+    # By number.
+    is_fork = {}
+
+    @classmethod
+    def created(cls, point):
+        cls.look([point])
+        bis_catches(point)
+
+    @classmethod
+    def look(cls, points):
+        for point in points:
+            if point.type == gdb.BP_CATCHPOINT and point.number not in cls.is_fork:
+                cls.is_fork[point.number] = cls.is_listed(point)
+
+    @staticmethod
+    def is_listed(point):
+        try:
+            words = bis_execute("info breakpoints %d" % point.number, to_string=True).splitlines()[1].split()
+            return words[4].rstrip(",") in ("fork", "vfork")
+        except (gdb.error, IndexError):
+            return False
+
+    @classmethod
+    def deleted(cls, point):
+        cls.is_fork.pop(point.number, None)
+        bis_catches(point, point.number)
+
+
 def bis_catches(changed, deleted=None):
     """A catchpoint was made, changed or deleted: is the server to tell of forks?"""
     if changed is not None and changed.type != gdb.BP_CATCHPOINT or not BisTarget.is_bis():
         return
     caught = any(
-        point.type == gdb.BP_CATCHPOINT and point.enabled and point.number != deleted and bis_is_of_forks(point)
+        point.enabled and point.number != deleted and BisForks.is_fork.get(point.number, False)
         for point in gdb.breakpoints())
     if caught != BisTarget.catches_forks:
         bis_ask("catch-forks " + ("on" if caught else "off"))
         BisTarget.catches_forks = caught
-
-
-def bis_is_of_forks(point):
-    """gdb shows it in its list only."""
-    try:
-        words = bis_execute("info breakpoints %d" % point.number, to_string=True).splitlines()[1].split()
-        return words[4].rstrip(",") in ("fork", "vfork")
-    except (gdb.error, IndexError):
-        return False
 
 
 class BisExceptions:
@@ -941,12 +991,8 @@ class BisLocked:
     is_stale = False
 
     @classmethod
-    def stopped(cls, event):
+    def stopped(cls):
         cls.is_stale = gdb.parameter("scheduler-locking") in ("on", "step")
-        points = event.breakpoints if isinstance(event, gdb.BreakpointEvent) else ()
-        if not any(point.commands for point in points):
-            # A command of gdb's would have those begin here (see bis_monitor).
-            cls.forget()
 
     @classmethod
     def forget(cls):
@@ -955,19 +1001,55 @@ class BisLocked:
             bis_execute("maintenance flush register-cache", to_string=True)
 
 
+class BisLate:
+    """What is done at a stop by commands of gdb's. Behind each command that Python executes, gdb runs the commands of the breakpoint that
+    was hit, which would begin in the middle of the handler that is told of the stop, and a `continue` among them never ends then. So at
+    such a stop all that waits, for the next stop or prompt."""
+
+    # What the server has said of copies and of libraries.
+    states = set()
+    is_late = False
+
+    @classmethod
+    def stopped(cls, event):
+        points = event.breakpoints if isinstance(event, gdb.BreakpointEvent) else ()
+        cls.is_late = any(point.commands for point in points)
+        if not cls.is_late:
+            cls.do()
+            BisWatched.look_again()
+
+    @classmethod
+    def prompt(cls):
+        cls.do()
+        if cls.is_late:
+            cls.is_late = False
+            BisWatched.look_again()
+
+    @classmethod
+    def do(cls):
+        BisLocked.forget()
+        states, cls.states = cls.states, set()
+        if "gone" in states:
+            bis_execute("maintenance flush dcache", to_string=True)
+        if "left" in states:
+            bis_reads_libraries()
+
+
 def bis_stopped(event):
     if not BisTarget.is_bis():
         return
-    BisLocked.stopped(event)
+    BisLocked.stopped()
     bis_catches(None)
+    refused = ""
     if BisSeen.is_told:
         # In a script, and for editors, no prompt comes before the next command.
         refused = bis_catches_up()
+    BisLate.stopped(event)
+    if BisSeen.is_told:
         if refused:
             gdb.write("bis: what was to be written before the program went on was refused:\n" + refused, gdb.STDERR)
         BisWatchIf.stopped(event)
     BisGone.look()
-    BisWatched.look_again()
     bis_seen()
 
 
@@ -1007,7 +1089,16 @@ class BisRecorded(gdb.Command):
             raise gdb.GdbError("This is recorded already: `reverse-continue`, `reverse-step` and the like need no `record`.")
 
 
+class BisRecording(gdb.Command):
+    """Say that this is a recording, where gdb's `info record` would say that there is none."""
+
+    def invoke(self, argument, from_tty):
+        if BisTarget.is_bis():
+            raise gdb.GdbError("This is a recording: `info recording` says more of it.")
+
+
 BisRecorded("bis-is-recorded", gdb.COMMAND_MAINTENANCE)
+BisRecording("bis-is-recording", gdb.COMMAND_MAINTENANCE)
 
 
 def bis_hooks():
@@ -1017,18 +1108,16 @@ def bis_hooks():
         hooks["hook-reverse-" + command] = "python bis_means()"
     for command in ("hook-record", "record hook-full", "record full hook-restore", "target hook-record-full"):
         hooks[command] = "bis-is-recorded"
+    hooks["info hook-record"] = "bis-is-recording"
     with gdb.with_parameter("confirm", False):
         for name, does in hooks.items():
             gdb.execute("define %s\n%s\nend" % (name, does))
 
 
 def bis_catches_up(request="prompt"):
-    """Makes gdb forget what has gone without its notice. What the server has refused, for people; gdb could not tell it."""
+    """Hears what has gone without gdb's notice. What the server has refused, for people; gdb could not tell it."""
     state, _, refused = bis_monitor(request).partition("\n")
-    if state == "gone":
-        bis_execute("maintenance flush dcache", to_string=True)
-    elif state == "left":
-        bis_reads_libraries()
+    BisLate.states.add(state)
     return refused
 
 
@@ -1037,8 +1126,10 @@ def bis_prompt():
     thread = gdb.selected_thread()
     if thread is None or thread.is_running() or not BisTarget.is_bis():
         return
-    BisLocked.forget()
     refused = bis_catches_up("prompt shown")
+    BisLate.prompt()
+    BisForks.look(gdb.breakpoints())
+    bis_catches(None)
     if refused:
         gdb.write(refused, gdb.STDERR)
     # A command that failed when it had moved the program told of no stop.
@@ -1049,6 +1140,7 @@ BisLook("when", """Show the number of the last event before this place.
 `bis dump` shows the events.""", True)
 BisLook("when-ticks", "Show how far the thread has come since its last event, in the recording's unit.", True)
 BisLook("when-tid", "Show the recorded number of the thread.", True)
+BisPlace()
 BisLook("when-end", "Show the place of the end of the process.")
 BisLook("elapsed-time", "Show how much time had passed here when it was recorded.")
 BisLook("info recording", "Show what the recording says of itself.")
@@ -1088,7 +1180,7 @@ rollback [N], discard N
                       go back to the last one, or to N; the same as delete checkpoint N
 set checkpoint-interval N seconds|N events|off
                       make checkpoints by themselves
-when, when-ticks, when-tid, when-end, elapsed-time, info recording
+when, when-place, when-ticks, when-tid, when-end, elapsed-time, info recording
                       where this is; also in $_bis_event and $_bis_place
 last EXPR             go back to the last change of a value; changes EXPR [N] lists the last N
 written [TEXT]        what the program wrote that has TEXT, with the events that wrote it
@@ -1114,8 +1206,8 @@ if hasattr(gdb.events, "free_objfile"):
     gdb.events.free_objfile.connect(BisWatches.freed)
     gdb.events.new_objfile.connect(BisWatches.loaded)
 gdb.events.breakpoint_deleted.connect(BisWatchIf.deleted)
-gdb.events.breakpoint_deleted.connect(lambda point: bis_catches(point, point.number))
-gdb.events.breakpoint_created.connect(bis_catches)
+gdb.events.breakpoint_deleted.connect(BisForks.deleted)
+gdb.events.breakpoint_created.connect(BisForks.created)
 gdb.events.breakpoint_created.connect(BisWatched.created)
 gdb.events.breakpoint_created.connect(BisConditions.created)
 gdb.events.breakpoint_created.connect(BisWatches.created)
