@@ -301,12 +301,14 @@ impl Domain {
             domain.turns.join(task.tid);
             domain.tasks.insert(task.tid, task);
         }
-        domain.settle_on_core(pid);
-        session.cores.stay(domain.core);
         domain.pin();
         let waiting = domain.tell_mappings(pid, &mappings, &mut outcome)?;
         say_ours(vdso.as_ref(), &mut outcome);
         domain.hook_found(pid, (&mappings, &waiting), vdso.as_ref(), &mut outcome)?;
+        // Not before it has its hooks: without, it would be told its core, and stay there.
+        domain.settle_on_core(pid);
+        session.cores.stay(domain.core);
+        domain.pin();
         domain.tell_threads(pid, &mut outcome)?;
         let tids: Vec<Tid> = domain.tasks.keys().copied().collect();
         for tid in tids {
