@@ -226,8 +226,12 @@ impl Session {
 
     /// A process that is one of the recording, or was, and of which this is so.
     pub fn find_process(&self, is_it: impl Fn(Tid) -> bool) -> Option<Tid> {
-        let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        progress.processes.iter().copied().find(|pid| is_it(*pid))
+        // To ask may take a call for each of them: nobody waits for the lock meanwhile.
+        let processes: Vec<Tid> = {
+            let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+            progress.processes.iter().copied().collect()
+        };
+        processes.into_iter().find(|pid| is_it(*pid))
     }
 
     /// A process has ended; if it is the program itself, its status is ours.
