@@ -9,9 +9,11 @@ use std::{mem, sync::Arc};
 
 use bis_trace::{
     event::{Base, DomainEntry, Effect, EventKind, MemWrite, Meta, Outcome, Start, TaskEnd},
-    types::{Addr, DomainId, Registers, Tid},
+    types::{Addr, DomainId, Registers, Signal, Tid},
 };
-use bis_tracee::{Memory, Resume, Status, Stopped, TraceeError, handover::Parked, task as tracee_task};
+use bis_tracee::{
+    Memory, Resume, Status, Stopped, TraceeError, handover::Parked, siginfo::SigInfo, task as tracee_task,
+};
 
 use crate::{
     births::{Child, Exec, Maker, Plan},
@@ -21,7 +23,8 @@ use crate::{
     error::{RecordError, Result},
     events::Recorder,
     seed::{Fresh, Seed},
-    task::{Deed, ForkChild, Handle, Named, Onward, Task, parent_of},
+    signals::kept::Stash,
+    task::{Deed, ForkChild, Handle, Named, Onward, Signals, StopsNext, Task, ToStop, parent_of},
 };
 
 impl Domain {
@@ -204,9 +207,11 @@ impl Domain {
             .map_or(libc::SYS_execve.cast_unsigned(), |call| call.entry.own_nr());
         let traits = self.task(former)?.traits.clone().after_exec();
         let stand_in = self.task(former)?.stand_in;
+        let (stash, is_halted) = self.take_over_exec(former, pid)?;
         self.session.affinities.execed(former, pid);
         self.leave_image(former, pid, id)?;
         let Some(stopped) = self.come_out_of_exec(tid)? else { return Ok(None) };
+        let stash = stash.over_exec(stopped.sigmask()?);
         let core = if self.tasks.is_empty() { self.core } else { self.session.cores.best(None) };
         let session = Arc::clone(&self.session);
         if session.traced.is_used() {
@@ -214,7 +219,14 @@ impl Domain {
         }
         // Who looks at the old seat has nobody to send elsewhere any more.
         self.watched.seat.set_runner(Tid(0));
-        let task = Task { traits, stand_in, own_name: session.own_name(pid), ..Task::new(stopped, pid) };
+        // A stop that was kept back comes before the program executes anything: its `Start` says where it is.
+        let mut to_stop = ToStop::of_process(is_halted);
+        if stash.has_stop() {
+            to_stop.stop_next(StopsNext::ForKept);
+        }
+        let signals = Signals { stash, ..Signals::default() };
+        let own_name = session.own_name(pid);
+        let task = Task { traits, stand_in, own_name, signals, to_stop, ..Task::new(stopped, pid) };
         let mut domain = match Domain::from_exec(&session, id, task, ppid, core) {
             Err(RecordError::Tracee(TraceeError::Died(_))) => return Ok(None),
             Err(error) if error.is_death_of(tid) => return Ok(None),
@@ -294,6 +306,18 @@ impl Recorder<'_> {
 }
 
 impl Crew {
+    /// Signals that are kept back for a task that has executed a program, with stops of its process that
+    /// other threads have taken, which end now; and whether it is to stop with its process anyway. (SIGTSTP
+    /// and the like, which another thread has taken, may have been for a handler: nobody can ask any more.)
+    fn take_over_exec(&mut self, former: Tid, pid: Tid) -> Result<(Stash, bool)> {
+        let others = self.tasks.values_mut().filter(|task| task.pid == pid && task.tid != former);
+        let stops: Vec<SigInfo> =
+            others.filter_map(|other| other.signals.stash.take_of(Signal::STOP)).collect();
+        let task = self.task(former)?;
+        stops.into_iter().for_each(|stop| task.signals.stash.keep(stop));
+        Ok((mem::take(&mut task.signals.stash), task.to_stop.is_halted()))
+    }
+
     /// Lets a task go on to the exit of its execve: the first place where registers that we set stay. None:
     /// it was killed before.
     fn come_out_of_exec(&mut self, tid: Tid) -> Result<Option<Stopped>> {

@@ -21,10 +21,7 @@ use bis_trace::{
     event::SignalPoint,
     types::{Registers, Signal, Tid},
 };
-use bis_tracee::{
-    Memory, Resume,
-    siginfo::{SigInfo, is_stop},
-};
+use bis_tracee::{Memory, Resume, siginfo::SigInfo};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::{
@@ -34,9 +31,10 @@ use crate::{
     error::{RecordError, Result},
     events::Recorder,
     process::Process,
+    signals::kept::Carrier,
     slow::PageHashes,
     space::{self, Room},
-    task::{AsMade, InCall, IntoCall, Onward, Pieces},
+    task::{AsMade, InCall, IntoCall, Onward, Pieces, StopsNext},
 };
 
 /// What comes first at the entry of a call.
@@ -213,7 +211,9 @@ impl Domain {
         let overdue = timer.map(SigInfo::signal);
         match First::of(task.signals.brought.take_for_call(), overdue, may_block(call), vsyscall) {
             First::Call => Ok(false),
-            First::CallWith(signal) if is_stop(signal) => self.stop_next(tid).map(|()| false),
+            First::CallWith(signal) if Carrier::is_neutral_for(signal) => {
+                self.stop_next(tid, StopsNext::ForInterrupting).map(|()| false)
+            }
             First::CallWith(signal) => self.carry(tid, signal).map(|()| false),
             First::Stashed => self.deliver_stashed(tid, &before, SignalPoint::BeforeSyscall),
         }

@@ -17,8 +17,9 @@
 //!   has one task; if it has several, or shares memory with others, they run in another order from there on,
 //!   and it is kept back like one for a handler: until an event tells where the task is, or SIGCONT comes. It
 //!   is not sent again, which would take back each SIGCONT that waits: in the signal stop of another signal,
-//!   it takes that one's place (`Crew::carry_neutral`), and a SIGCONT that comes as late as that makes it
-//!   none, as it does natively.
+//!   it takes that one's place (`Crew::carry`), and a SIGCONT that comes as late as that makes it none, as it
+//!   does natively. Nor is a SIGCONT sent again that was kept back, which would take back each stop that
+//!   waits.
 //!
 //! Which thread takes a signal of its process is in `first.rs`; how a handler is called, in `frames.rs`; what
 //! is kept back, in `stash.rs`; how that is delivered later, in `delivery.rs`; which signals wait, and what
@@ -71,30 +72,35 @@ impl Domain {
             self.unstop(pid);
         }
         let is_neutral = self.is_neutral_carrier(tid, &info);
+        if is_neutral {
+            self.task(tid)?.signals.brought.arrive();
+        }
+        let in_call = self.task(tid)?.call.is_some();
+        let place = self.task_ref(tid)?.signals.coming.expected();
+        let is_expected = match &place {
+            Some(place) => is_same_place(place, &self.stopped(tid)?.regs()?),
+            None => false,
+        };
+        let is_told = in_call || is_expected;
         let is_of_first = !is_neutral && self.hand_to_first(tid, &info)?;
         let is_done = match (is_neutral, is_of_first) {
-            (true, _) => false,
+            (true, _) => !is_told && self.take_neutral_in_hook(tid)?,
             (false, true) => self.ignore_signal_in_hook(tid)?,
             (false, false) => self.keep_signal_in_hook(tid, &info)?,
         };
         if is_done {
             return Ok(Onward::Stays);
         }
-        let place = self.task(tid)?.signals.coming.take_expected();
-        let is_expected = match &place {
-            Some(place) => is_same_place(place, &self.stopped(tid)?.regs()?),
-            None => false,
-        };
-        let in_call = self.task(tid)?.call.is_some();
-        let is_told = in_call || is_expected;
+        self.task(tid)?.signals.coming.expect_none();
         let real = match is_neutral {
-            true => self.take_stop(tid, is_told)?,
+            true => self.take_neutral(tid, is_told)?,
             false => self.recorder().take_carried(tid, &info, is_told)?,
         };
         let info = real.unwrap_or(info);
+        let is_overtaken = is_neutral && real.is_none() || self.is_carrier(tid, &info);
         let is_due =
             real.is_some() && self.recorder().disposition(tid, info.signal())? != Disposition::Handler;
-        if self.is_carrier(tid, &info) {
+        if is_overtaken {
             // It was overtaken; what it was sent for still waits in the stash.
             let task = self.task(tid)?;
             task.signals.brought.arrive();
@@ -142,6 +148,16 @@ impl Domain {
         let answer = arrival.answer(disposition);
         tracing::debug!(domain = %self.id, %tid, %signal, ?disposition, ?answer, "signal");
         self.answer(tid, info, answer, place)
+    }
+
+    /// What a neutral carrier brings a task to that is in a hook: that leads the task out of its hook, as if
+    /// it came itself. True: it was that.
+    fn take_neutral_in_hook(&mut self, tid: Tid) -> Result<bool> {
+        let mask = self.stopped(tid)?.sigmask()?;
+        match self.task(tid)?.signals.stash.neutral(mask) {
+            Some(info) => self.lead_out_of_hook(tid, &info),
+            None => self.ignore_signal_in_hook(tid),
+        }
     }
 
     /// Does what is to be done about a signal. `place`: it was expected where the task has these registers.

@@ -34,7 +34,7 @@ pub use since_event::SinceEvent;
 pub use stacks::Stacks;
 pub use standing::Standing;
 pub use stepped::Stepped;
-pub use to_stop::ToStop;
+pub use to_stop::{StopsNext, ToStop};
 pub use traits::{Traits, Wishes};
 pub use with_chaos::{Caught, WithChaos};
 

@@ -221,6 +221,12 @@ pub fn shared_pending(tid: Tid) -> u64 {
     shared
 }
 
+/// The signals that this task blocks, a bit each. Reads `/proc/TID/status`.
+pub fn blocked(tid: Tid) -> u64 {
+    let [blocked] = signal_sets(tid, ["SigBlk"]);
+    blocked
+}
+
 /// Would the kernel give this task a signal that its process is sent? It lives, and does not block it. Reads
 /// `/proc/TID/status`.
 pub fn may_take(tid: Tid, signal: Signal) -> bool {

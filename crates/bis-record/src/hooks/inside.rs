@@ -31,6 +31,20 @@ fn is_interrupted(result: i64) -> bool {
 impl Domain {
     /// A signal for a handler finds the task in a hook. True: it was that, and the signal is kept.
     pub fn keep_signal_in_hook(&mut self, tid: Tid, info: &SigInfo) -> Result<bool> {
+        let is_in_hook = self.lead_out_of_hook(tid, info)?;
+        // What one carries is kept already.
+        if is_in_hook && !self.is_carrier(tid, info) {
+            self.keep_back(tid, *info)?;
+        }
+        if is_in_hook {
+            // What of its calls could tell has been made, or is not made in the hook.
+            self.hush(tid)?;
+        }
+        Ok(is_in_hook)
+    }
+
+    /// As [`Domain::keep_signal_in_hook`], of one that is kept already.
+    pub fn lead_out_of_hook(&mut self, tid: Tid, info: &SigInfo) -> Result<bool> {
         let signal = info.signal();
         let others = self.tasks.len() > 1 || self.holds_tokens();
         match self.recorder().kernels_disposition(tid, signal) {
@@ -48,18 +62,12 @@ impl Domain {
         }
         let Some(regs) = self.in_hook(tid)? else { return Ok(false) };
         let interrupts = self.call_off(tid, &regs)?;
-        // What one carries is kept already.
-        if !self.is_carrier(tid, info) {
-            self.keep_back(tid, *info)?;
-        }
         if interrupts {
             self.task(tid)?.signals.brought.interrupt_call(signal);
         } else {
             self.task(tid)?.signals.brought.interrupt_nothing();
             self.stop_in_hook();
         }
-        // What of its calls could tell has been made, or is not made in the hook.
-        self.hush(tid)?;
         self.go_on(tid)?;
         Ok(true)
     }
@@ -68,6 +76,7 @@ impl Domain {
     pub fn go_from_look(&mut self, tid: Tid) -> Result<()> {
         self.leave_by_hand(tid)?;
         if let Some(regs) = self.in_hook(tid)? {
+            self.end_halted_call(tid, &regs)?;
             if !self.call_off(tid, &regs)? {
                 // It has been at that call for long. Meanwhile the hooks were told that its turn is over, and
                 // that is unsaid as it goes on: if its next call took as long, it would have all turns.
@@ -206,6 +215,18 @@ impl Process {
             let phase = hooks.area.get(state::PHASE);
             hooks.area.set(if phase == 0 { state::STOP } else { state::EXIT_STOP }, 1);
         }
+    }
+
+    /// The task goes on in its hook. Was it stopped there with its process, in a call that the kernel does
+    /// not make again by itself? That has its result then, as it has natively.
+    fn end_halted_call(&mut self, tid: Tid, regs: &Registers) -> Result<()> {
+        let was_halted = self.task(tid)?.standing.is_in_hook();
+        let is_ended = regs.rip == hooks::SYSCALL_END && regs.result() == EINTR;
+        if let Some(hooks) = self.hooks.as_ref().filter(|_| was_halted && is_ended) {
+            // As the next instruction does.
+            hooks.area.set(state::PHASE, 2);
+        }
+        Ok(())
     }
 
     /// Turns the call of the hook that the task is in into a traced one, if it has not been made. False: it

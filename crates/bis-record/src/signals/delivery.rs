@@ -17,7 +17,7 @@ use crate::{
     domain::Domain,
     error::Result,
     signals::{Delivery, Meeting, OnTheWay},
-    task::Task,
+    task::{StopsNext, Task},
 };
 
 impl Domain {
@@ -62,11 +62,7 @@ impl Domain {
         let is_neutral = Carrier::is_neutral_for(signal);
         // It would be asked to stop each time that it goes on, before the signal comes.
         self.task(tid)?.to_stop.do_not_stop_next();
-        if is_neutral {
-            self.carry_neutral(tid)?;
-        } else {
-            self.carry(tid, signal)?;
-        }
+        self.carry(tid, signal)?;
         self.resume(tid, Resume::Cont)?;
         loop {
             self.wait_for_report(tid)?;
@@ -140,12 +136,12 @@ impl Domain {
     /// about to be written, says where the task is. True: the task goes on to it from here.
     fn carry_stop(&mut self, tid: Tid, info: SigInfo, point: SignalPoint) -> Result<bool> {
         self.task(tid)?.signals.stash.put_first(info);
-        match (is_stop(info.signal()), point) {
+        match (Carrier::is_neutral_for(info.signal()), point) {
             (false, _) => self.carry(tid, info.signal())?,
-            (true, SignalPoint::AfterEvent) => self.carry_neutral(tid)?,
+            (true, SignalPoint::AfterEvent) => self.carry_to_place(tid, info.signal())?,
             // The event comes first ([`Domain::come_to_stop`]).
             (true, SignalPoint::AfterHook) => {}
-            (true, _) => self.stop_next(tid)?,
+            (true, _) => self.stop_next(tid, StopsNext::ForKept)?,
         }
         let is_there = point == SignalPoint::AfterEvent;
         if is_there {
@@ -154,45 +150,57 @@ impl Domain {
         Ok(is_there)
     }
 
-    /// A stop that was kept back comes to the task in the call that it is about to make, or right behind it.
-    /// Nothing is sent: the call could take it, block it, or see it. The task is asked to stop, and does so
-    /// before it executes anything else.
-    pub fn stop_next(&mut self, tid: Tid) -> Result<()> {
-        self.task(tid)?.to_stop.stop_next();
+    /// The task is in a call, or where its event has left it, and is brought to this signal there. If
+    /// something else comes first and the task goes on, the signal has no place any more, and waits for the
+    /// next one.
+    fn carry_to_place(&mut self, tid: Tid, signal: Signal) -> Result<()> {
+        if self.task(tid)?.call.is_none() {
+            let regs = self.stopped(tid)?.regs()?;
+            self.task(tid)?.signals.coming.expect_at(regs);
+        }
+        self.carry(tid, signal)
+    }
+
+    /// A stop or SIGCONT that was kept back comes to the task in the call that it is about to make, or right
+    /// behind it. Nothing is sent: the call could take it, block it, or see it. The task is asked to stop,
+    /// and does so before it executes anything else.
+    pub fn stop_next(&mut self, tid: Tid, why: StopsNext) -> Result<()> {
+        self.task(tid)?.to_stop.stop_next(why);
         Ok(())
     }
 
-    /// The task has been asked to stop, and stands in a call, or where its event has left it: here a stop
-    /// comes to it that was kept back. True: the task goes on to it.
+    /// The task has been asked to stop, and stands in a call, or where its event has left it: here a stop or
+    /// SIGCONT comes to it that was kept back. True: the task goes on to it.
     pub fn come_to_stop(&mut self, tid: Tid) -> Result<bool> {
-        let Some(info) = self.take_open(tid, |info| is_stop(info.signal()))? else { return Ok(false) };
-        let in_call = self.task(tid)?.call.is_some();
+        let Some(info) = self.take_open(tid, |info| Carrier::is_neutral_for(info.signal()))? else {
+            return Ok(false);
+        };
         let disposition = self.recorder().disposition(tid, info.signal())?;
-        let is_here = disposition == Disposition::Stop || disposition == Disposition::Handler && in_call;
-        if is_here {
+        if matches!(disposition, Disposition::Stop | Disposition::Handler) {
             return self.carry_stop(tid, info, SignalPoint::AfterEvent);
         }
         self.task(tid)?.signals.stash.put_first(info);
         Ok(false)
     }
 
-    /// The stop that was kept back and has its place here, in the stop of the signal that was sent for it
-    /// ([`Crew::carry_neutral`]). None: it is no more to come, or not here. `is_told`: a handler can be
-    /// called here.
-    pub(super) fn take_stop(&mut self, tid: Tid, is_told: bool) -> Result<Option<SigInfo>> {
-        self.task(tid)?.signals.brought.arrive();
+    /// The stop or SIGCONT that was kept back and has its place here, in the stop of the signal that was sent
+    /// for it ([`Crew::carry`]). None: it is no more to come, or not here. `is_told`: the task is in a call,
+    /// or where its event has left it.
+    pub(super) fn take_neutral(&mut self, tid: Tid, is_told: bool) -> Result<Option<SigInfo>> {
         if self.hear_of_cont(tid)? {
             let pid = self.task(tid)?.pid;
             self.unstop(pid);
         }
-        let Some(info) = self.take_open(tid, |info| is_stop(info.signal()))? else { return Ok(None) };
-        match self.recorder().disposition(tid, info.signal())? {
-            Disposition::Stop => {}
-            Disposition::Handler if is_told => {}
-            _ => {
-                self.task(tid)?.signals.stash.put_first(info);
-                return Ok(None);
-            }
+        if !is_told {
+            return Ok(None);
+        }
+        let Some(info) = self.take_open(tid, |info| Carrier::is_neutral_for(info.signal()))? else {
+            return Ok(None);
+        };
+        let disposition = self.recorder().disposition(tid, info.signal())?;
+        if !matches!(disposition, Disposition::Stop | Disposition::Handler) {
+            self.task(tid)?.signals.stash.put_first(info);
+            return Ok(None);
         }
         self.stopped(tid)?.set_siginfo(&info.0)?;
         Ok(Some(info))
@@ -212,11 +220,8 @@ impl Domain {
         let others: Vec<Tid> = self.tasks.values().filter(is_other).map(|task| task.tid).collect();
         for other in others {
             self.recorder().note_if_reported(other)?;
-            let task = self.task(other)?;
-            let has_taken = task.report.status() == Some(Status::Signal(Signal::CONT));
-            let waits = has_taken || own_pending(other) & cont != 0;
-            // One that we have sent again is older.
-            if waits && task.signals.brought.carrier() != Some(Carrier::Same(Signal::CONT)) {
+            let has_taken = self.task(other)?.report.status() == Some(Status::Signal(Signal::CONT));
+            if has_taken || own_pending(other) & cont != 0 {
                 return Ok(true);
             }
         }

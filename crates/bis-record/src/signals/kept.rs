@@ -99,6 +99,17 @@ impl Stash {
         self.0.iter().any(|info| is_stop(info.signal()))
     }
 
+    /// Does one wait to which its task is brought by a neutral carrier?
+    pub fn has_neutral(&self) -> bool {
+        self.0.iter().any(|info| Carrier::is_neutral_for(info.signal()))
+    }
+
+    /// The first of those that `mask` does not block.
+    pub fn neutral(&self, mask: u64) -> Option<SigInfo> {
+        let is_wanted = |info: &&SigInfo| is_open(info, mask) && Carrier::is_neutral_for(info.signal());
+        self.0.iter().find(is_wanted).copied()
+    }
+
     /// Does one wait that no timer has sent?
     pub fn has_sent(&self) -> bool {
         self.0.iter().any(|info| !info.is_of_timer())
@@ -109,6 +120,16 @@ impl Stash {
     pub fn timers(&self) -> u64 {
         let timers = self.0.iter().filter(|info| info.is_of_timer() && !is_of_instructions(info.signal()));
         timers.fold(0, |mask, info| mask | bit(info.signal()))
+    }
+
+    /// What the program that the task executes now has of them: those that `mask` blocks, but for what was
+    /// sent by a timer of `timer_create`, which ends with its program; and stops. One that is open and is no
+    /// stop was for a handler, and the program has none of these any more.
+    #[must_use]
+    pub fn over_exec(self, mask: u64) -> Stash {
+        let stays =
+            |info: &SigInfo| is_stop(info.signal()) || !is_open(info, mask) && info.code() != libc::SI_TIMER;
+        Stash(self.0.into_iter().filter(stays).collect())
     }
 
     /// Puts these in its place, and gives what was there, in its order.
@@ -203,9 +224,22 @@ mod tests {
     fn a_process_that_goes_on_has_no_stops_any_more() {
         let mut kept = stash(&[sent(libc::SIGTSTP, 1), sent(libc::SIGUSR1, 1), sent(libc::SIGSTOP, 1)]);
         assert!(kept.has_stop());
+        assert_eq!(kept.neutral(bit(Signal(20))).map(|info| info.signal()), Some(Signal(19)));
         kept.drop_stops();
-        assert!(!kept.has_stop());
+        assert!(!kept.has_stop() && !kept.has_neutral() && kept.neutral(0).is_none());
+        kept.keep(sent(libc::SIGCONT, 1));
+        assert!(kept.has_neutral() && kept.neutral(bit(Signal::CONT)).is_none());
+        assert_eq!(kept.take_of(Signal::CONT), Some(sent(libc::SIGCONT, 1)));
         assert_eq!(all(kept), [sent(libc::SIGUSR1, 1)]);
+    }
+
+    #[test]
+    fn a_program_that_is_executed_has_what_was_blocked_and_stops() {
+        let [stop, user, alarm] = [sent(libc::SIGSTOP, 1), sent(libc::SIGUSR1, 1), sent(libc::SIGALRM, 1)];
+        let kept = stash(&[stop, user, alarm, timer(40, 7, 0), timer(41, 8, 0)]);
+        let blocked = bit(Signal(14)) | bit(Signal(40));
+        assert_eq!(all(kept.clone().over_exec(blocked)), [stop, alarm]);
+        assert_eq!(all(kept.over_exec(0)), [stop]);
     }
 
     #[test]

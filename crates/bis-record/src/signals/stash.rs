@@ -3,7 +3,7 @@
 
 use bis_trace::types::{Signal, Tid};
 use bis_tracee::{
-    siginfo::{SigInfo, bit, own_pending},
+    siginfo::{SigInfo, bit, blocked, own_pending},
     sys,
 };
 
@@ -82,25 +82,33 @@ impl Crew {
     pub fn unstop(&mut self, pid: Tid) {
         for task in self.tasks.values_mut().filter(|task| task.pid == pid) {
             task.signals.drop_stops();
-            task.to_stop.do_not_stop_next();
+            if !task.signals.stash.has_neutral() {
+                task.to_stop.do_not_stop_next();
+            }
         }
     }
 
-    /// Sends a signal that only brings the task to a signal stop.
+    /// Sends a signal that only brings the task to the signal stop of `signal`, which is in the stash.
     pub fn carry(&mut self, tid: Tid, signal: Signal) -> Result<()> {
-        self.send_carrier(tid, Carrier::Same(signal))
+        match Carrier::is_neutral_for(signal) {
+            true => self.carry_neutral(tid),
+            false => self.send_carrier(tid, Carrier::Same(signal)),
+        }
     }
 
-    /// As [`Crew::carry`], for a stop or SIGCONT: the task stands at the place for it, and executes nothing
-    /// before it arrives. Of what comes meanwhile, the kernel knows in that stop how it bears on a stop: a
-    /// SIGCONT that is sent then makes it none (`ptrace_signal` and `do_signal_stop` in its `signal.c`).
-    pub fn carry_neutral(&mut self, tid: Tid) -> Result<()> {
-        let mask = self.stopped(tid)?.sigmask()?;
+    /// As [`Crew::carry`], for a stop or SIGCONT. A task that is stopped stands at the place for it, and
+    /// executes nothing before it arrives. Of what comes meanwhile, the kernel knows in that stop how it
+    /// bears on a stop: a SIGCONT that is sent then makes it none (`ptrace_signal` and `do_signal_stop` in
+    /// its `signal.c`). A task that runs is to come out of its call. Where it blocks all signals that could
+    /// bring it to that, what is kept comes at its next place.
+    fn carry_neutral(&mut self, tid: Tid) -> Result<()> {
+        let is_stopped = matches!(self.task(tid)?.handle, Handle::Stopped(_));
+        let mask = if is_stopped { self.stopped(tid)?.sigmask()? } else { blocked(tid) };
         // A timer's may be blocked when the task goes on ([`Crew::hush`]).
-        let (blocked, waiting) = (mask | self.task(tid)?.signals.stash.timers(), own_pending(tid));
+        let (unusable, waiting) = (mask | self.task(tid)?.signals.stash.timers(), own_pending(tid));
         for is_queued in [true, false] {
-            let signal = Carrier::neutral(blocked, waiting, is_queued);
-            if mask & bit(signal) != 0 {
+            let signal = Carrier::neutral(unusable, waiting, is_queued);
+            if mask & bit(signal) != 0 && is_stopped {
                 self.stopped(tid)?.set_sigmask(mask & !bit(signal))?;
                 self.task(tid)?.signals.own_mask.keep(mask);
             }

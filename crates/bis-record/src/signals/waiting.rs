@@ -77,6 +77,10 @@ impl Crew {
     /// are not blocked, are ones that its process ignores or that the first thread gets. Where none waits, we
     /// have asked it to stop, or it was woken for one that another thread has taken.
     pub fn is_interrupted_by_us(&self, tid: Tid) -> Result<bool> {
+        if self.task_ref(tid)?.to_stop.is_for_interrupting() {
+            // A stop that was kept back, or the handler of SIGCONT, comes behind the call.
+            return Ok(false);
+        }
         let open = self.deliverable(tid)?;
         if open.is_empty() {
             return Ok(self.task_ref(tid)?.to_stop.is_asked() || self.tasks.len() > 1 && !has_open(tid));

@@ -3,12 +3,24 @@
 
 use bis_tracee::{Resume, Status};
 
+/// Is the task to stop in the call that it is about to make, or right behind it? There it gets a stop, or
+/// SIGCONT, that was kept back. It is asked to stop each time it goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum StopsNext {
+    #[default]
+    No,
+    /// The signal has waited for this place.
+    ForKept,
+    /// The signal has interrupted that call in its hook.
+    ForInterrupting,
+}
+
 /// See the module's text.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ToStop {
     is_asked: bool,
     is_halted: bool,
-    is_next: bool,
+    next: StopsNext,
 }
 
 impl ToStop {
@@ -41,20 +53,24 @@ impl ToStop {
         self.is_halted
     }
 
-    /// A stop that was kept back comes in the call that the task is about to make, or right behind it. It is
-    /// asked for that each time it goes on.
-    pub fn stop_next(&mut self) {
-        (self.is_next, self.is_asked) = (true, true);
+    /// What was kept back comes in the call that the task is about to make, or right behind it.
+    pub fn stop_next(&mut self, why: StopsNext) {
+        (self.next, self.is_asked) = (why, true);
     }
 
-    /// The stop comes otherwise, or is none any more.
+    /// Has what was kept back interrupted the call that the task is about to make, in its hook?
+    pub fn is_for_interrupting(&self) -> bool {
+        self.next == StopsNext::ForInterrupting
+    }
+
+    /// What was kept back comes otherwise, or is none any more.
     pub fn do_not_stop_next(&mut self) {
-        self.is_next = false;
+        self.next = StopsNext::No;
     }
 
-    /// It has stopped because we have asked. True: for a stop that was kept back.
+    /// It has stopped because we have asked. True: for what was kept back.
     pub fn take_next(&mut self) -> bool {
-        std::mem::take(&mut self.is_next)
+        std::mem::take(&mut self.next) != StopsNext::No
     }
 
     /// It is about to be resumed: has the kernel to be asked once more to stop it? Where an event says that
@@ -62,7 +78,7 @@ impl ToStop {
     /// asked.
     pub fn is_to_be_asked(&self, how: Resume, is_told: bool) -> bool {
         let is_place = how == Resume::Syscall || how != Resume::Listen && is_told;
-        self.is_halted && is_place || self.is_next && how != Resume::Listen
+        self.is_halted && is_place || self.next != StopsNext::No && how != Resume::Listen
     }
 
     /// It has reported this, and not stopped with its process: is it still to?
@@ -113,13 +129,14 @@ mod tests {
     #[test]
     fn a_stop_that_was_kept_back_is_asked_for_each_time_until_it_comes() {
         let mut it = ToStop::default();
-        it.stop_next();
-        assert!(it.is_asked());
+        it.stop_next(StopsNext::ForKept);
+        assert!(it.is_asked() && !it.is_for_interrupting());
         it.report(OTHER);
         assert!(it.is_to_be_asked(Resume::Cont, false) && !it.is_to_be_asked(Resume::Listen, true));
         it.report(Status::Trap);
         assert!(it.take_next() && !it.take_next());
-        it.stop_next();
+        it.stop_next(StopsNext::ForInterrupting);
+        assert!(it.is_for_interrupting());
         it.do_not_stop_next();
         assert!(!it.take_next() && it.is_asked());
     }
