@@ -150,16 +150,6 @@ impl Domain {
         self.answer(tid, info, answer, place)
     }
 
-    /// What a neutral carrier brings a task to that is in a hook: that leads the task out of its hook, as if
-    /// it came itself. True: it was that.
-    fn take_neutral_in_hook(&mut self, tid: Tid) -> Result<bool> {
-        let mask = self.stopped(tid)?.sigmask()?;
-        match self.task(tid)?.signals.stash.neutral(mask) {
-            Some(info) => self.lead_out_of_hook(tid, &info),
-            None => self.ignore_signal_in_hook(tid),
-        }
-    }
-
     /// Does what is to be done about a signal. `place`: it was expected where the task has these registers.
     fn answer(
         &mut self,

@@ -44,7 +44,7 @@ impl Domain {
     }
 
     /// As [`Domain::keep_signal_in_hook`], of one that is kept already.
-    pub fn lead_out_of_hook(&mut self, tid: Tid, info: &SigInfo) -> Result<bool> {
+    fn lead_out_of_hook(&mut self, tid: Tid, info: &SigInfo) -> Result<bool> {
         let signal = info.signal();
         let others = self.tasks.len() > 1 || self.holds_tokens();
         match self.recorder().kernels_disposition(tid, signal) {
@@ -70,6 +70,16 @@ impl Domain {
         }
         self.go_on(tid)?;
         Ok(true)
+    }
+
+    /// What a neutral carrier brings a task to that is in a hook: that leads the task out of its hook, as if
+    /// it came itself. True: it was that.
+    pub fn take_neutral_in_hook(&mut self, tid: Tid) -> Result<bool> {
+        let mask = self.stopped(tid)?.sigmask()?;
+        match self.task(tid)?.signals.stash.neutral(mask) {
+            Some(info) => self.lead_out_of_hook(tid, &info),
+            None => self.ignore_signal_in_hook(tid),
+        }
     }
 
     /// The task has stopped because its supervisor wanted to look after it.
