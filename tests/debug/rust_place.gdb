@@ -4,12 +4,12 @@ break values::put
 continue
 #> values::put
 when-place
-#> ~ ^[0-9]+\+0x[0-9a-f]+#[0-9]+$
+#> ~ [0-9]+\+0x[0-9a-f]+#[0-9]+
 continue
 when-place
-#> ~ ^[0-9]+\+0x[0-9a-f]+#[0-9]+$
+#> ~ [0-9]+\+0x[0-9a-f]+#[0-9]+
 reverse-continue
 when-place
-#> ~ ^[0-9]+\+0x[0-9a-f]+#[0-9]+$
+#> ~ [0-9]+\+0x[0-9a-f]+#[0-9]+
 info record
 #> This is a recording
