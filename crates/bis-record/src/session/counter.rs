@@ -14,13 +14,13 @@
 use bis_tracee::sys::{self, BothClocks};
 
 /// So far behind the counter is what a hook says, in nanoseconds.
-const BEHIND: u64 = 300;
+const BEHIND: u64 = 500;
 
 /// Two clocks that were read at once have been read within this time, in nanoseconds.
 const AT_ONCE: u64 = 200;
 
 /// The clocks agree if what one foretells of the other is not further away than this, in nanoseconds.
-const AGREES: u64 = 300;
+const AGREES: u64 = 500;
 
 /// Less time than this says nothing of how fast the counter is, in nanoseconds.
 const SHORTEST: u64 = 10_000_000;
