@@ -7,8 +7,8 @@ use crate::plan::{When, Written};
 pub(crate) static ROWS: &[Row] = &[
     call(24, "sched_yield", &[], May).note("the recorder may switch threads here").hooked_for(Rule::PLAIN.waits(HookWait::Turn), &[]),
     call(97, "getrlimit", &[int("resource"), out("limit", Fixed(16))], Never).by(Handler::Getrlimit).limits(LimitCall { process: None, resource: 0, new: None, old: Some(1) }).hooked_for(Rule::of(HookShape::Rlimit).flags(0), &[piece(1, Fixed(16)).written()]),
-    call(98, "getrusage", &[int("who"), out("usage", Fixed(144))], Never).hooked(Rule::PLAIN),
-    call(100, "times", &[out("tms", Fixed(32))], Never).hooked(Rule::PLAIN),
+    call(98, "getrusage", &[int("who"), out("usage", Fixed(144))], Never),
+    call(100, "times", &[out("tms", Fixed(32))], Never),
     call(140, "getpriority", &[int("which"), int("who")], Never),
     call(141, "setpriority", &[int("which"), int("who"), int("nice")], Never).traced("the recorder learns from it"),
     call(142, "sched_setparam", &[int("pid"), inp("param")], Never).traced("the recorder learns from it"),

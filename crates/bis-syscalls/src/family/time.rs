@@ -11,7 +11,7 @@ const TIMEX: Size = Fixed(208);
 #[rustfmt::skip]
 pub(crate) static ROWS: &[Row] = &[
     call(35, "nanosleep", &[inp("time"), rem("rem", TIMESPEC)], May).sleeps(nanosleep),
-    call(36, "getitimer", &[int("which"), out("value", ITIMER)], Never).hooked(Rule::PLAIN),
+    call(36, "getitimer", &[int("which"), out("value", ITIMER)], Never),
     call(37, "alarm", &[uint("seconds")], Never).sets_timer().traced("the recorder learns from it"),
     call(38, "setitimer", &[int("which"), inp("new"), out("old", ITIMER)], Never).sets_timer().traced("the recorder learns from it"),
     call(96, "gettimeofday", &[out("tv", Fixed(16)), out("tz", Fixed(8))], Never).in_vdso(Vdso::Always),
