@@ -14,4 +14,4 @@ next
 reverse-next
 #> for (int i = 0
 info record
-#> No recording is currently active
+#> This is a recording: `info recording` says more
