@@ -88,7 +88,6 @@ impl Parked {
         }
         sys::interrupt(tid)?;
         let mut running = Running::new(tid);
-        let mut held_back = None;
         let is_halted = loop {
             let status = task::wait_for(tid)?;
             match status {
@@ -98,10 +97,9 @@ impl Parked {
                 }
                 Status::Trap => break false,
                 Status::GroupStop(_) => break true,
-                // All others are blocked. It is given to the task when that is itself again.
+                // SIGSTOP: all others are blocked. The kernel stops the process, if no SIGCONT has come since.
                 Status::Signal(signal) => {
-                    held_back = Some(signal);
-                    running = running.stopped().resume(Resume::Cont, None)?;
+                    running = running.stopped().resume(Resume::Cont, Some(signal))?;
                 }
                 _ => running = running.stopped().resume(Resume::Cont, None)?,
             }
@@ -109,9 +107,6 @@ impl Parked {
         let mut stopped = running.stopped();
         stopped.set_regs(&self.regs)?;
         stopped.set_sigmask(self.sigmask)?;
-        if let Some(signal) = held_back {
-            sys::kill(tid, signal)?;
-        }
         Ok((stopped, is_halted))
     }
 }

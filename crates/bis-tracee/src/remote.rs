@@ -29,7 +29,7 @@ use crate::{
     error::{Result, TraceeError},
     memory::Memory,
     proc::Fields,
-    siginfo::SigInfo,
+    siginfo::{SigInfo, is_pending},
     sys,
     task::{self, Resume, Running, Status, Stopped, Undisturbed},
 };
@@ -452,7 +452,7 @@ impl<'a> Remote<'a> {
         let tid = stopped.tid();
         for info in &self.arrived {
             match info.signal() {
-                Signal::STOP => sys::kill(tid, Signal::STOP)?,
+                Signal::STOP => stop_again(tid)?,
                 _ => {
                     let process = Fields::of(tid).and_then(|fields| fields.tid("Tgid"));
                     sys::send_again(process.ok_or(TraceeError::Died(tid))?, tid, info)?;
@@ -495,7 +495,14 @@ pub fn go_to_call(slot: &mut Option<Stopped>, regs: &Registers) -> Result<()> {
     }
     drop(undisturbed);
     *slot = Some(stopped);
-    if is_halted { sys::kill(tid, Signal::STOP) } else { Ok(()) }
+    if is_halted { stop_again(tid) } else { Ok(()) }
+}
+
+/// The task's process was sent SIGSTOP while something was done in its name, and all its other signals were
+/// blocked. A SIGCONT that waits was sent after that: the kernel takes back each one that waits when a stop is
+/// sent. So the process goes on.
+fn stop_again(tid: Tid) -> Result<()> {
+    if is_pending(tid, Signal::CONT) { Ok(()) } else { sys::kill(tid, Signal::STOP) }
 }
 
 impl Drop for Remote<'_> {
