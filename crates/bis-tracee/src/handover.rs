@@ -97,7 +97,8 @@ impl Parked {
                 }
                 Status::Trap => break false,
                 Status::GroupStop(_) => break true,
-                // SIGSTOP: all others are blocked. The kernel stops the process, if no SIGCONT has come since.
+                // SIGSTOP: all others are blocked. The kernel stops the process, if no SIGCONT has come
+                // since.
                 Status::Signal(signal) => {
                     running = running.stopped().resume(Resume::Cont, Some(signal))?;
                 }

@@ -499,8 +499,8 @@ pub fn go_to_call(slot: &mut Option<Stopped>, regs: &Registers) -> Result<()> {
 }
 
 /// The task's process was sent SIGSTOP while something was done in its name, and all its other signals were
-/// blocked. A SIGCONT that waits was sent after that: the kernel takes back each one that waits when a stop is
-/// sent. So the process goes on.
+/// blocked. A SIGCONT that waits was sent after that: the kernel takes back each one that waits when a stop
+/// is sent. So the process goes on.
 fn stop_again(tid: Tid) -> Result<()> {
     if is_pending(tid, Signal::CONT) { Ok(()) } else { sys::kill(tid, Signal::STOP) }
 }
