@@ -16,7 +16,7 @@
 //! Meanwhile the task's signals are blocked: one that comes waits in the kernel, with all that it says, until
 //! the guard is finished. Not the ones of faults: the call ends with an int3, and a blocked SIGTRAP would
 //! cost the program its handler. Nor can SIGSTOP be blocked. Such a signal that somebody has sent is sent
-//! again at the end.
+//! again at the end; SIGSTOP is not, where SIGCONT has come since.
 
 use bis_agent::{
     ARGUMENT_AT, ROW_SYSCALL, ROW_SYSCALL_END, SERIES, SERIES_LIST, SERIES_OUT, UNTRACED_SYSCALL,

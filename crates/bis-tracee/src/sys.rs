@@ -390,16 +390,37 @@ pub fn run_at_once() -> io::Result<()> {
     }
 }
 
-/// Is there a wait status of this task, traced by the calling thread, that [`wait`] has not given yet?
-pub fn has_report(tid: Tid) -> bool {
-    let flags = libc::WEXITED | libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT;
-    let Ok(id) = libc::id_t::try_from(tid.0) else { return false };
-    // SAFETY: a siginfo of zeroes is valid, and the kernel fills it; without a report it leaves the pid zero.
+/// What there is to wait for of this task, or of any; it is left there. None, with WNOHANG: nothing.
+fn peek(tid: Option<Tid>, flags: i32) -> io::Result<Option<libc::siginfo_t>> {
+    let (kind, id) = match tid {
+        Some(tid) => {
+            let id = libc::id_t::try_from(tid.0).map_err(|_| io::Error::from_raw_os_error(libc::ECHILD))?;
+            (libc::P_PID, id)
+        }
+        None => (libc::P_ALL, 0),
+    };
+    let flags = flags | libc::WNOWAIT | libc::__WALL;
+    // SAFETY: a siginfo of zeroes is valid, and the kernel fills it; without a report it leaves the pid zero,
+    // which no task has.
     unsafe {
         let mut info: libc::siginfo_t = std::mem::zeroed();
-        let flags = flags | libc::__WALL | libc::__WNOTHREAD;
-        libc::waitid(libc::P_PID, id, &raw mut info, flags) == 0 && info.si_pid() != 0
+        if libc::waitid(kind, id, &raw mut info, flags) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok((info.si_pid() != 0).then_some(info))
     }
+}
+
+/// The task of which this tells.
+fn of_task(info: &libc::siginfo_t) -> Tid {
+    // SAFETY: `peek` has it from waitid, which has filled this in.
+    Tid(unsafe { info.si_pid() })
+}
+
+/// Is there a wait status of this task, traced by the calling thread, that [`wait`] has not given yet?
+pub fn has_report(tid: Tid) -> bool {
+    let flags = libc::WEXITED | libc::WSTOPPED | libc::WNOHANG | libc::__WNOTHREAD;
+    matches!(peek(Some(tid), flags), Ok(Some(_)))
 }
 
 /// Of which task [`wait`] without a number gives the status; it is left there. With `block`, waits until
@@ -408,46 +429,24 @@ pub fn has_report(tid: Tid) -> bool {
 /// # Errors
 /// As those of [`wait`].
 pub fn next_to_wait_for(block: bool) -> io::Result<Option<Tid>> {
-    let flags = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL | libc::__WNOTHREAD;
-    let flags = flags | if block { 0 } else { libc::WNOHANG };
-    // SAFETY: as above; a child's pid is never 0.
-    let pid = unsafe {
-        let mut info: libc::siginfo_t = std::mem::zeroed();
-        if libc::waitid(libc::P_ALL, 0, &raw mut info, flags) != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        info.si_pid()
-    };
-    Ok((pid != 0).then_some(Tid(pid)))
+    let flags = libc::WEXITED | libc::WSTOPPED | libc::__WNOTHREAD;
+    let found = peek(None, flags | if block { 0 } else { libc::WNOHANG })?;
+    Ok(found.as_ref().map(of_task))
 }
 
 /// The wait status of the stop of a task, traced by whichever of our threads, that nobody has waited for yet.
 pub fn stop_to_wait_for(tid: Tid) -> Option<i32> {
-    let flags = libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
-    let id = libc::id_t::try_from(tid.0).ok()?;
-    // SAFETY: as above; the status is there when the pid is.
-    let status = unsafe {
-        let mut info: libc::siginfo_t = std::mem::zeroed();
-        let is_found = libc::waitid(libc::P_PID, id, &raw mut info, flags) == 0 && info.si_pid() != 0;
-        is_found.then(|| info.si_status())?
-    };
+    let info = peek(Some(tid), libc::WSTOPPED | libc::WNOHANG).ok()??;
+    // SAFETY: waitid has filled it in.
+    let status = unsafe { info.si_status() };
     Some(status << 8 | 0x7f)
 }
 
 /// A task that has ended, and that one of our threads has to wait for: this one, or any. A first thread is
 /// none before all others of its process are gone.
 pub fn ended_unheard(tid: Option<Tid>) -> Option<Tid> {
-    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
-    let (kind, id) = match tid {
-        Some(tid) => (libc::P_PID, libc::id_t::try_from(tid.0).ok()?),
-        None => (libc::P_ALL, 0),
-    };
-    // SAFETY: as above.
-    unsafe {
-        let mut info: libc::siginfo_t = std::mem::zeroed();
-        let is_found = libc::waitid(kind, id, &raw mut info, flags) == 0 && info.si_pid() != 0;
-        is_found.then(|| Tid(info.si_pid()))
-    }
+    let found = peek(tid, libc::WEXITED | libc::WNOHANG).ok()?;
+    found.as_ref().map(of_task)
 }
 
 /// How large a file this process may make, bytes (RLIMIT_FSIZE). To go beyond is a signal that kills.

@@ -79,14 +79,17 @@ u64 hooks_time(struct frame *f) {
 }
 
 // What the time stamp counter is, where it cannot be read: a clock of the kernel that is the same counter in other units
-// tells it. 0: that cannot be said. Only while recording, and where no branches are counted.
-static u64 told_counter(u32 *aux) {
-  cpu_fn *ask = (cpu_fn *)S->getcpu;
-  if (!S->counter_rate || !ask || is_judged(__NR_clock_gettime) || is_judged(__NR_getcpu)) return 0;
+// tells it, and the core where that is asked for. 0: that cannot be said. Only while recording, and where no branches are
+// counted.
+static u64 told_counter(u32 *core) {
   u64 time[2], args[6] = {CLOCK_MONOTONIC_RAW, (u64)time};
-  u32 cpu = 0, node = 0;
-  if (ask(&cpu, &node, 0) || hooks_make(args, __NR_clock_gettime)) return 0;
-  *aux = cpu | node << 12; // as the kernel sets IA32_TSC_AUX
+  if (core) {
+    cpu_fn *ask = (cpu_fn *)S->getcpu;
+    u32 cpu = 0, node = 0;
+    if (!ask || is_judged(__NR_getcpu) || ask(&cpu, &node, 0)) return 0;
+    *core = cpu | node << 12; // as the kernel sets IA32_TSC_AUX
+  }
+  if (is_judged(__NR_clock_gettime) || hooks_make(args, __NR_clock_gettime)) return 0;
   u64 since = time[0] * 1000000000 + time[1] - S->counter_at[1];
   if (since >= S->counter_for) return 0;
   return S->counter_at[0] + (u64)((unsigned __int128)since * S->counter_rate >> 32);
@@ -102,7 +105,7 @@ u64 hooks_counter(struct counter_frame *f, u64 kind) {
   u64 room = S->end - S->pos;
   u64 told = 0;
   u32 core_told = 0;
-  if (S->counter_rate && !S->stop) told = told_counter(&core_told);
+  if (S->counter_rate && !S->stop) told = told_counter(is_p ? &core_told : 0);
   u64 no = S->stop | (is(!S->ticks) & is(!told)) | below(room, len);
   u64 high = done;
   if (pick(!(S->pos ^ S->end), is(no))) {

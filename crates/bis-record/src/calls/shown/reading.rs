@@ -385,14 +385,13 @@ impl Crew {
             return Some(State::Runs);
         }
         let kernels = text::kernels_state(text);
-        // What it does in the kernel when it makes calls for us is nothing of its own.
-        if matches!(kernels, Some(b't' | b'R' | b'S' | b'D')) {
-            self.session.halted.await_settled(number);
+        if !matches!(kernels, Some(b't' | b'R' | b'S' | b'D')) {
+            return None;
         }
-        match kernels {
-            Some(b't') => {}
-            Some(b'R' | b'S' | b'D') if self.session.halted.has(number) => return Some(State::Stopped),
-            _ => return None,
+        self.session.halted.await_settled(number);
+        if kernels != Some(b't') {
+            // What a stopped task does in the kernel when it makes calls for us is nothing of its own.
+            return self.session.halted.has(number).then_some(State::Stopped);
         }
         if self.session.traced.is_stopped(number) {
             return Some(State::Traced);
