@@ -94,6 +94,8 @@ pub const BAILED: u64 = symbols::BAILED;
 pub const COPY: u64 = symbols::COPY;
 /// Goes on after such a fault.
 pub const COPY_FAULT: u64 = symbols::COPY_FAULT;
+/// Where the ways to a safepoint begin. They end at [`SAFEPOINT_END`].
+pub const SAFEPOINT_FROM: u64 = symbols::SAFEPOINT_WHOLE;
 /// What a seccomp filter sees of the traced call at the end of a hook: all registers are the program's, but
 /// for rip and rax, which are in the state. The call is [`SAFEPOINT`].
 pub const SAFEPOINT_END: u64 = symbols::SAFEPOINT_END;

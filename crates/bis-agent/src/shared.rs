@@ -269,6 +269,9 @@ state! {
     CORE: 1;
     /// Recording: of the first 64 cores, those that it has asked for, a bit each.
     CORES: 1;
+    /// How much of the log was used when the hook under way, or the last one, was entered: one that logs.
+    /// Said before `IN_HOOK`; a task that is killed in a hook has finished its entry if there is more now.
+    BEGAN: 1;
 }
 
 numbered! { CLASSES;

@@ -351,7 +351,8 @@ impl Domain {
                 if let Some(stream) = self.call(tid)?.lock.let_go() {
                     self.session.stdio.unlock(stream, self.id);
                 }
-                self.task(tid)?.call = None;
+                let task = self.task(tid)?;
+                (task.call, task.in_front) = (None, Some(told));
                 with_slot(self, tid, |domain, slot| domain.space.scratch_mut().map(slot, tid, base, len))?;
                 self.undo(tid, &told)?;
                 Ok(false)

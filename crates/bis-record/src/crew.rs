@@ -115,7 +115,8 @@ fn unknown(tid: Tid) -> RecordError {
 fn not_stopped(task: &Task) -> RecordError {
     let is_told = matches!(task.report.status(), Some(Status::Exited(_) | Status::Killed(_)));
     match &task.handle {
-        // It was killed: its end is told, or on its way.
+        Handle::Dying => TraceeError::Died(task.tid).into(),
+        // Its end is told, or on its way.
         Handle::Taken if is_told || !is_alive(task.tid) => TraceeError::Died(task.tid).into(),
         other => RecordError::Bug { tid: task.tid, what: format!("the task is not stopped: {other:?}") },
     }
@@ -135,8 +136,8 @@ pub fn with_slot<W: AsMut<Crew>, T>(
     };
     let mut slot = Some(stopped);
     let result = use_it(whole, &mut slot);
-    if let (Some(stopped), Some(task)) = (slot, whole.as_mut().tasks.get_mut(&tid)) {
-        task.handle = Handle::Stopped(stopped);
+    if let Some(task) = whole.as_mut().tasks.get_mut(&tid) {
+        task.handle = slot.map_or(Handle::Dying, Handle::Stopped);
     }
     result
 }

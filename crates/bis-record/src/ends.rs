@@ -53,7 +53,7 @@ impl Domain {
         } else {
             TaskEnd::Exited(u8::try_from(libc::WEXITSTATUS(wait_status)).unwrap_or(0))
         };
-        self.tell_last_place(tid, status)?;
+        let last_way = self.tell_last_place(tid, status)?;
         self.drain(tid)?;
         self.end_of_clone(tid)?;
         self.write_entry(tid)?;
@@ -89,7 +89,7 @@ impl Domain {
             self.process_status(tid, end);
         }
         let writes = self.happened(writes);
-        self.gone(tid, status, writes)
+        self.gone_from(tid, last_way, status, writes)
     }
 
     /// The task is gone without having said that it was about to (SIGKILL).
@@ -100,14 +100,13 @@ impl Domain {
             _ => TaskEnd::Killed(Signal::KILL),
         };
         self.process_status(tid, status);
-        self.drain(tid)?;
-        self.tell_call_in_front(tid, end)?;
+        let last_way = self.tell_call_in_front(tid, end)?;
         self.end_of_clone(tid)?;
         // Killed in front of a call as it was let go into it.
         self.write_entry(tid)?;
         let writes = self.last_writes(tid);
         let writes = self.happened(writes);
-        self.gone(tid, end, writes)
+        self.gone_from(tid, last_way, end, writes)
     }
 
     /// The task ends; had it just made a child?

@@ -78,7 +78,7 @@ impl Domain {
             task.standing.stop();
             // It may have come to the stop of its end already.
             if !matches!(task.report.status(), Some(Status::Exit(_))) {
-                task.handle = Handle::Taken;
+                task.handle = Handle::Dying;
             }
             self.recorder().announce_child(dead)?;
             self.drop_call(dead);

@@ -56,6 +56,8 @@ pub enum Handle {
     Running(Running),
     /// Only inside of an operation, or after the task's end.
     Taken,
+    /// It was killed in the middle of an operation: the report of its end is on its way.
+    Dying,
 }
 
 #[derive(Debug)]

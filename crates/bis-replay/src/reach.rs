@@ -8,7 +8,7 @@ mod pause;
 mod rounds;
 
 use bis_agent::hooks::SAFEPOINT;
-use bis_trace::event::{Event, EventKind, PausePlace, SignalPoint};
+use bis_trace::event::{Event, EventKind, LastWay, PausePlace, SignalPoint};
 
 use self::check::signal_text;
 pub(crate) use self::go::Gone;
@@ -60,6 +60,8 @@ impl Replica<'_> {
                 }
                 SignalPoint::Anywhere => return Ok(None),
             },
+            EventKind::TaskExit { last_way: LastWay::Log, .. } => (true, Search::None),
+            EventKind::TaskExit { last_way: LastWay::Call, .. } => (false, Search::None),
             _ => return Ok(None),
         };
         if let (Some(nr), Search::None) = (task.in_call, &search) {
@@ -110,6 +112,7 @@ impl Replica<'_> {
                         self.must_be_instruction(task, who, *insn, before, &place)?;
                     }
                     EventKind::Signal(signal) => self.must_be_signal(task, who, signal, place)?,
+                    EventKind::TaskExit { .. } => self.must_be_at_hook(task, who, &place)?,
                     _ => return Err(self.inconsistent(who.seq, "nothing runs to such an event".into())),
                 }
                 Ok(Reach::There)

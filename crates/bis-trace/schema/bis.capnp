@@ -387,6 +387,13 @@ struct TaskEnd {
 struct TaskExit {
   status @0 :TaskEnd;
   outcome @1 :Outcome;          # its registers are not `rax`
+  lastWay @2 :LastWay;
+}
+
+enum LastWay {                  # where the task came to in its program before it ended
+  none @0;                      # where its last event has left it
+  log @1;                       # to the end of the last hooked call in the log before this event
+  call @2;                      # into the next call of a hook, which it did not log
 }
 
 struct Meta {

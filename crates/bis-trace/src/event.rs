@@ -131,7 +131,7 @@ pub enum EventKind {
     Instruction { insn: Insn, before: Registers, after: Registers },
     /// The task is gone. Its outcome holds what the kernel wrote on its way out (clear_child_tid, robust
     /// futexes); `outcome.regs` is meaningless.
-    TaskExit { status: TaskEnd, outcome: Box<Outcome> },
+    TaskExit { status: TaskEnd, outcome: Box<Outcome>, last_way: LastWay },
     /// Run tokens change hands. `tid` is the domain's first task. In replay, wait until each acquired
     /// object's turn has come; announce each released one.
     Token { acquired: Vec<Turn>, released: Vec<Turn> },
@@ -350,6 +350,19 @@ pub enum TaskEnd {
     Exec(DomainId),
     /// Another thread of the process called exec.
     Dethreaded,
+}
+
+/// Where a task came to in its program before it ended, if others see what it stored on that way. Replay lets
+/// it go there before it ends.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum LastWay {
+    /// Where its last event has left it.
+    #[default]
+    None,
+    /// To the end of the last hooked call in the log before this event.
+    Log,
+    /// Into the next call of a hook, which it did not log.
+    Call,
 }
 
 /// A checksum of a range of memory; zero pages and pages not present are the same.

@@ -332,6 +332,11 @@ impl Area {
         self.get(state::POS) != self.logs().room.start
     }
 
+    /// Has the hook under way, which is one that logs, finished its entry?
+    pub fn has_logged_in_hook(&self) -> bool {
+        self.get(state::POS) != self.get(state::BEGAN)
+    }
+
     /// Takes what the log holds. Only while the task is stopped outside of the hooks, or gone. A long log
     /// stays where it lies, and is not written again before what is returned is dropped, with all its copies.
     pub fn take_log(&self) -> Bytes {

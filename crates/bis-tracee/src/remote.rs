@@ -18,6 +18,8 @@
 //! cost the program its handler. Nor can SIGSTOP be blocked. Such a signal that somebody has sent is sent
 //! again at the end; SIGSTOP is not, where SIGCONT has come since.
 
+use std::{cell::RefCell, collections::HashMap};
+
 use bis_agent::{
     ARGUMENT_AT, ROW_SYSCALL, ROW_SYSCALL_END, SERIES, SERIES_LIST, SERIES_OUT, UNTRACED_SYSCALL,
     UNTRACED_SYSCALL_END,
@@ -80,6 +82,17 @@ enum Way {
     Row,
     /// In a row, and the task stands at the entry of the next one.
     InRow,
+}
+
+thread_local! {
+    /// The registers of tasks that were killed while they stood in calls made in their name by this thread.
+    static CUT_SHORT: RefCell<HashMap<Tid, Registers>> = RefCell::default();
+}
+
+/// The program's registers of a task that this thread found killed in a call made in its name, which can be
+/// put back no more.
+pub fn take_cut_short(tid: Tid) -> Option<Registers> {
+    CUT_SHORT.with_borrow_mut(|cut| cut.remove(&tid))
 }
 
 /// A series of remote calls; see the module's text.
@@ -447,9 +460,13 @@ impl<'a> Remote<'a> {
     fn put_back(&mut self) -> Result<()> {
         let Some(Some(stopped)) = self.task.take() else { return Ok(()) };
         let orig_rax = if self.is_in_call { self.saved.orig_rax } else { u64::MAX };
-        stopped.set_regs(&Registers { orig_rax, ..self.saved })?;
-        stopped.set_sigmask(self.sigmask)?;
         let tid = stopped.tid();
+        if let Err(error) = stopped.set_regs(&Registers { orig_rax, ..self.saved }) {
+            // In the stop of its end it will show those of the call.
+            CUT_SHORT.with_borrow_mut(|cut| cut.insert(tid, self.saved));
+            return Err(error);
+        }
+        stopped.set_sigmask(self.sigmask)?;
         for info in &self.arrived {
             match info.signal() {
                 Signal::STOP => stop_again(tid)?,

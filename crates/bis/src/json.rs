@@ -6,8 +6,8 @@ use bis_agent::hooks::entries;
 use bis_syscalls::{Call, describe};
 use bis_trace::{
     event::{
-        Backing, Base, Cloned, Echo, Effect, Event, EventKind, Insn, MemWrite, Outcome, PausePlace, RangeSum,
-        SignalPoint, TaskEnd, Turn,
+        Backing, Base, Cloned, Echo, Effect, Event, EventKind, Insn, LastWay, MemWrite, Outcome, PausePlace,
+        RangeSum, SignalPoint, TaskEnd, Turn,
     },
     ours::{Area, AreaKind, DenseText, Diverted, Fault, Guard, Ours, Patch, PatchedText, Pool},
     types::{Addr, REGISTER_NAMES, Registers, Tid},
@@ -214,6 +214,14 @@ fn sum(sum: &RangeSum) -> Value {
     json!({"addr": address(addr.0), "len": len, "sum": format!("{sum:016x}"), "stack": is_stack})
 }
 
+fn last_way(way: LastWay) -> &'static str {
+    match way {
+        LastWay::None => "none",
+        LastWay::Log => "log",
+        LastWay::Call => "call",
+    }
+}
+
 fn point(point: SignalPoint) -> &'static str {
     match point {
         SignalPoint::Fault => "fault",
@@ -276,8 +284,10 @@ fn kind(event: &EventKind) -> (&'static str, Value) {
             let insn = instruction(*insn);
             ("instruction", json!({"insn": insn, "before": registers(before), "after": registers(after)}))
         }
-        EventKind::TaskExit { status, outcome: after } => {
-            ("task-exit", json!({"status": task_end(*status), "outcome": outcome(after)}))
+        EventKind::TaskExit { status, outcome: after, last_way: way } => {
+            let value =
+                json!({"status": task_end(*status), "outcome": outcome(after), "last_way": last_way(*way)});
+            ("task-exit", value)
         }
         EventKind::Token { acquired, released } => {
             ("token", json!({"acquired": turns(acquired), "released": turns(released)}))

@@ -28,10 +28,17 @@
     popq %rax
     .endm
 
+    // Where this hook's entry would begin, before IN_HOOK says that there is one.
+    .macro begin_log through
+    movq STATE_POS, \through
+    movq \through, STATE_BEGAN
+    .endm
+
     .section .text.hooks, "ax"
 
     .globl hooks_enter
 hooks_enter:
+    begin_log %r11
     movq %rsp, STATE_RSP
     movq %rcx, STATE_DONE
     movq $1, STATE_IN_HOOK
@@ -78,6 +85,7 @@ hooks_enter:
     // need not be given back: afterwards they are those of the xor, whatever happened inside.
     .globl hooks_clock
 hooks_clock:
+    begin_log %r11
     movq %rsp, STATE_RSP
     movq %rcx, STATE_DONE
     movq $1, STATE_IN_HOOK
@@ -111,6 +119,7 @@ hooks_rdtscp:
     movl $STACK_TOP, %esp
     pushfq
     pushq %rsi
+    begin_log %rsi
     movl $NR_RDTSCP, %esi
     jmp 1f
     .globl hooks_rdtsc
@@ -119,6 +128,7 @@ hooks_rdtsc:
     movl $STACK_TOP, %esp
     pushfq
     pushq %rsi
+    begin_log %rsi
     movl $NR_RDTSC, %esi
 1:  movq %rdx, STATE_DONE
     movq $1, STATE_IN_HOOK
@@ -156,6 +166,7 @@ hooks_rdtsc:
 hooks_chance:
     movq %rsp, STATE_RSP
     movq %rcx, STATE_DONE
+    begin_log %rcx
     movq $1, STATE_IN_HOOK
     movl $STACK_TOP, %esp
     pushfq

@@ -8,13 +8,14 @@
 //! run: the few instructions that lie between mostly, a jump and a store in front of it, are done by hand, as
 //! if it had been killed a moment later.
 
+use bis_agent::hooks::{self, state};
 use bis_rewrite::{Place, Run, STATUS_FLAGS, Span, count_word, counts_left};
 use bis_trace::{
-    event::{EventKind, RangeSum, TaskEnd},
+    event::{EventKind, LastWay, RangeSum, TaskEnd},
     types::{Addr, Registers, Signal, Tid},
 };
-use bis_tracee::{TraceeError, maps, place};
-use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
+use bis_tracee::{TraceeError, maps, place, remote};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
 use crate::{domain::Domain, error::Result, events::Recorder, process::Process};
 
@@ -48,6 +49,16 @@ impl Killed {
             (false, false) if repeats => Killed::Elsewhere,
             (false, false) => Killed::Computing,
         }
+    }
+}
+
+/// The way of a task that was killed in a hook or behind one. `is_before_log`: it is in one that has not
+/// finished its entry.
+fn last_way(is_before_log: bool, has_log: bool) -> LastWay {
+    match (is_before_log, has_log) {
+        (true, _) => LastWay::Call,
+        (false, true) => LastWay::Log,
+        (false, false) => LastWay::None,
     }
 }
 
@@ -125,16 +136,23 @@ fn register(regs: &mut Registers, register: Register) -> Option<&mut u64> {
 
 impl Domain {
     /// The task is on its way out, perhaps because it was killed: says how far it came, if others see that.
-    pub fn tell_last_place(&mut self, tid: Tid, end: TaskEnd) -> Result<()> {
+    pub fn tell_last_place(&mut self, tid: Tid, end: TaskEnd) -> Result<LastWay> {
+        let cut_short = remote::take_cut_short(tid);
         if !self.is_place_untold(tid)? {
-            return Ok(());
+            return Ok(LastWay::None);
+        }
+        if let Some(regs) = cut_short {
+            match self.stopped(tid)?.set_regs(&regs) {
+                Err(TraceeError::Died(dead)) if dead == tid => return Ok(LastWay::None),
+                other => other?,
+            }
         }
         let in_front = self.task(tid)?.in_front.take();
         let regs = match in_front {
             Some(entry) => entry,
             None => match self.stopped(tid)?.regs() {
                 // It has gone without the stop of its end: there is nobody left to ask.
-                Err(TraceeError::Died(dead)) if dead == tid => return Ok(()),
+                Err(TraceeError::Died(dead)) if dead == tid => return Ok(LastWay::None),
                 Ok(regs) => {
                     if self.task(tid)?.counter.is_some() && self.is_in_silent_hook(&regs) {
                         let text = format!(
@@ -160,15 +178,29 @@ impl Domain {
             Killed::Computing => {
                 let span = self.find_span_by_hand(tid)?;
                 self.pause(tid, span)?;
-                Ok(())
+                Ok(LastWay::None)
             }
             // (One that is ended by a way back to a checkpoint is in a call of ours.)
             Killed::InFrontOfCall if end == TaskEnd::Killed(Signal::KILL) => {
                 let sums = self.sums(tid)?;
-                self.recorder().write_entry_in_front(tid, regs, sums)
+                self.recorder().write_entry_in_front(tid, regs, sums)?;
+                Ok(LastWay::None)
             }
-            Killed::InFrontOfCall | Killed::Elsewhere => Ok(()),
+            Killed::InFrontOfCall => Ok(LastWay::None),
+            Killed::Elsewhere => Ok(self.last_way(tid, &regs)?),
         }
+    }
+
+    /// The way on which replay lets a task run that was killed in a hook, or behind one: what it had stored
+    /// before is seen by others.
+    fn last_way(&self, tid: Tid, regs: &Registers) -> Result<LastWay> {
+        let Some(hooks) = &self.hooks else { return Ok(LastWay::None) };
+        let is_in_hook = hooks.area.get(state::IN_HOOK) != 0;
+        let is_leaving = self.instruction(regs.ip()).flow_control() == FlowControl::IndirectBranch
+            || (hooks::SAFEPOINT_FROM..=hooks::SAFEPOINT_END).contains(&regs.rip);
+        let is_logging = hooks::is_inside(regs.rip) && !self.is_in_silent_hook(regs);
+        let has_log = hooks.area.has_log() || self.task_ref(tid)?.since_event.has_log();
+        Ok(last_way(is_logging && (!is_in_hook && !is_leaving || !hooks.area.has_logged_in_hook()), has_log))
     }
 
     /// As [`Domain::tell_last_place`], of a task that is gone already: it was killed as the call that it
@@ -177,22 +209,39 @@ impl Domain {
     /// Or in the stop of a signal, before we heard of that: the kernel goes on with the signal then, finds it
     /// fatal, and makes no stop of the end where SIGKILL waits (`get_signal` and `ptrace_stop`,
     /// kernel/signal.c). Nobody can say any more how far such a task came.
-    pub fn tell_call_in_front(&mut self, tid: Tid, end: TaskEnd) -> Result<()> {
+    pub fn tell_call_in_front(&mut self, tid: Tid, end: TaskEnd) -> Result<LastWay> {
+        let _ = remote::take_cut_short(tid);
+        let way = self.way_of_lost(tid);
+        self.drain(tid)?;
         let in_front = self.task(tid)?.in_front.take();
         if !self.is_place_untold(tid)? {
-            return Ok(());
+            return Ok(LastWay::None);
         }
         match in_front {
-            Some(entry) => self.recorder().write_entry_in_front(tid, entry, Vec::new()),
+            Some(entry) => {
+                self.recorder().write_entry_in_front(tid, entry, Vec::new())?;
+                return Ok(LastWay::None);
+            }
             None if end == TaskEnd::Killed(Signal::KILL) => {
                 let text = format!(
                     "task {tid} was killed just as a signal stopped it: what it had stored into shared memory \
                      since its last event may be missing in replay"
                 );
-                self.session.note(self.session.writer.next_seq(), text)
+                self.session.note(self.session.writer.next_seq(), text)?;
             }
-            None => Ok(()),
+            None => {}
         }
+        Ok(way)
+    }
+
+    /// As [`Domain::last_way`], of a task that nobody can ask where it is: it was in a hook, or somewhere
+    /// behind what it has logged.
+    fn way_of_lost(&self, tid: Tid) -> LastWay {
+        let Some(hooks) = self.hooks.as_ref().filter(|_| self.watched.seat.runner() == tid) else {
+            return LastWay::None;
+        };
+        let is_in_hook = hooks.area.get(state::IN_HOOK) == 1;
+        last_way(is_in_hook && !hooks.area.has_logged_in_hook(), hooks.area.has_log())
     }
 
     fn is_place_untold(&self, tid: Tid) -> Result<bool> {

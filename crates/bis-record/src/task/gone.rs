@@ -4,7 +4,7 @@ use std::thread;
 
 use bis_trace::event::MemWrite;
 use bis_trace::{
-    event::{EventKind, Meta, Outcome, TaskEnd},
+    event::{EventKind, LastWay, Meta, Outcome, TaskEnd},
     types::{Signal, Tid},
 };
 use bis_tracee::{TraceeError, task as tracee_task};
@@ -16,10 +16,21 @@ use crate::{
 };
 
 impl Domain {
-    /// The task leaves the domain: its last event.
+    /// The task leaves the domain, where its last event has left it.
     pub fn gone(&mut self, tid: Tid, status: TaskEnd, writes: Vec<MemWrite>) -> Result<()> {
+        self.gone_from(tid, LastWay::None, status, writes)
+    }
+
+    /// The task leaves the domain: its last event.
+    pub fn gone_from(
+        &mut self,
+        tid: Tid,
+        last_way: LastWay,
+        status: TaskEnd,
+        writes: Vec<MemWrite>,
+    ) -> Result<()> {
         let outcome = Box::new(Outcome { writes, ..Outcome::default() });
-        self.event(tid, EventKind::TaskExit { status, outcome })?;
+        self.event(tid, EventKind::TaskExit { status, outcome, last_way })?;
         if self.session.options.checksum.is_some() {
             let left = self.tasks.get(&tid).and_then(stack_pointer);
             left.into_iter().for_each(|pointer| self.space.leave_stack(pointer));

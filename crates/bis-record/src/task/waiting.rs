@@ -289,7 +289,7 @@ impl Recorder<'_> {
             _ if matches!(status, Status::Exited(_) | Status::Killed(_)) => Handle::Taken,
             Handle::Running(running) => Handle::Stopped(running.stopped()),
             // One that was stopped was killed in its stop, and stops again on its way out.
-            Handle::Stopped(_) | Handle::Taken => Handle::Stopped(Stopped::adopt(tid)),
+            Handle::Stopped(_) | Handle::Taken | Handle::Dying => Handle::Stopped(Stopped::adopt(tid)),
         };
         self.take_points_out(tid);
         self.take_watches_out(tid);

@@ -56,6 +56,15 @@ impl Replica<'_> {
         self.must_equal(task, who, expected(), entry, &place.regs, Leave::Nothing)
     }
 
+    /// The task has come to where it was killed, in a hook or behind one, whose log is used up.
+    pub(super) fn must_be_at_hook(&self, task: &Task, who: Who, place: &Place) -> Result<(), Halt> {
+        if matches!(place.found, Found::Safepoint | Found::Call | Found::OtherCall) {
+            return Ok(());
+        }
+        let expected = "the call of a hook in which it was killed".to_owned();
+        Err(self.diverged(task, who, Mismatch::new(expected, found_text(place), place.regs)))
+    }
+
     pub(super) fn must_be_instruction(
         &self,
         task: &Task,

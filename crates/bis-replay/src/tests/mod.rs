@@ -15,8 +15,8 @@ use std::{
 use bis_trace::{
     StreamWriter, Trace, Writer,
     event::{
-        Backing, Base, DomainEntry, Echo, Effect, Event, EventKind, Lapse, Machine, MemWrite, Meta, Outcome,
-        Start, TaskEnd,
+        Backing, Base, DomainEntry, Echo, Effect, Event, EventKind, Lapse, LastWay, Machine, MemWrite, Meta,
+        Outcome, Start, TaskEnd,
     },
     types::{Addr, DomainId, EventSeq, FileId, ObjectId, PAGE, Registers, StandardStream, Tid},
 };
@@ -169,7 +169,11 @@ impl Tape {
     }
 
     pub(super) fn gone(&mut self, domain: DomainId, tid: Tid) {
-        let kind = EventKind::TaskExit { status: TaskEnd::Exited(0), outcome: Box::default() };
+        let kind = EventKind::TaskExit {
+            status: TaskEnd::Exited(0),
+            outcome: Box::default(),
+            last_way: LastWay::None,
+        };
         self.event_of(domain, tid, kind);
     }
 

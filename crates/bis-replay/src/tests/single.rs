@@ -3,7 +3,7 @@
 use bis_agent::hooks;
 use bis_trace::{
     event::{
-        Backing, Effect, Event, EventKind, Insn, Lapse, MemWrite, Outcome, RangeSum, SignalEvent,
+        Backing, Effect, Event, EventKind, Insn, Lapse, LastWay, MemWrite, Outcome, RangeSum, SignalEvent,
         SignalPoint, TaskEnd,
     },
     types::{Addr, EventSeq, Registers, Signal, StandardStream},
@@ -188,7 +188,7 @@ fn a_deadly_fault_ends_the_domain() {
     tape.exec(A, &ud2());
     tape.event(A, EventKind::Signal(Box::new(fault(Signal(4), 2, Addr(CODE), first_regs(), None))));
     let status = TaskEnd::Killed(Signal(4));
-    tape.event(A, EventKind::TaskExit { status, outcome: Box::default() });
+    tape.event(A, EventKind::TaskExit { status, outcome: Box::default(), last_way: LastWay::None });
     tape.event(A, EventKind::End);
     assert_eq!(tape.replay().unwrap().0.domains, 1);
 }

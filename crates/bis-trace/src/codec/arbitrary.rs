@@ -7,7 +7,7 @@ use proptest::{collection::vec, option, prelude::*};
 use crate::{
     event::{
         Backing, Base, CLONED_BYTES_MAX, Cloned, DomainEntry, Echo, Effect, Event, EventKind, FileEntry,
-        Insn, Kept, Lapse, Machine, MemWrite, Meta, Outcome, Pause, PausePlace, RangeSum, Refusal,
+        Insn, Kept, Lapse, LastWay, Machine, MemWrite, Meta, Outcome, Pause, PausePlace, RangeSum, Refusal,
         SignalEvent, SignalPoint, Start, TaskEnd, Turn, When,
     },
     ours::{Area, AreaKind, DenseText, Diverted, Fault, Guard, Ours, Patch, PatchSet, PatchedText, Pool},
@@ -251,6 +251,10 @@ fn task_end() -> impl Strategy<Value = TaskEnd> {
     ]
 }
 
+fn last_way() -> impl Strategy<Value = LastWay> {
+    proptest::sample::select(vec![LastWay::None, LastWay::Log, LastWay::Call])
+}
+
 fn point() -> impl Strategy<Value = SignalPoint> {
     use SignalPoint::{AfterEvent, AfterHook, Anywhere, BeforeSyscall, Fault};
     proptest::sample::select(vec![Fault, AfterEvent, BeforeSyscall, Anywhere, AfterHook])
@@ -288,8 +292,11 @@ fn kind() -> impl Strategy<Value = EventKind> {
             before,
             after
         }),
-        (task_end(), outcome())
-            .prop_map(|(status, outcome)| EventKind::TaskExit { status, outcome: Box::new(outcome) }),
+        (task_end(), outcome(), last_way()).prop_map(|(status, outcome, last_way)| EventKind::TaskExit {
+            status,
+            outcome: Box::new(outcome),
+            last_way
+        }),
         (vec(turn(), 0..4), vec(turn(), 0..4))
             .prop_map(|(acquired, released)| EventKind::Token { acquired, released }),
         Just(EventKind::End),

@@ -9,8 +9,8 @@ use super::{
 use crate::{
     bis_capnp as schema,
     event::{
-        Backing, Base, Cloned, Echo, Effect, Event, EventKind, Lapse, MemWrite, Outcome, Pause, PausePlace,
-        RangeSum, SignalEvent, SignalPoint, Start, TaskEnd, Turn,
+        Backing, Base, Cloned, Echo, Effect, Event, EventKind, Lapse, LastWay, MemWrite, Outcome, Pause,
+        PausePlace, RangeSum, SignalEvent, SignalPoint, Start, TaskEnd, Turn,
     },
     types::{Addr, DomainId, EventSeq, FileId, ObjectId, Registers, Signal, StandardStream, Tid},
 };
@@ -91,6 +91,11 @@ pub(super) fn event(from: schema::event::Reader<'_>, ours: bool, all: &Bytes) ->
             EventKind::TaskExit {
                 status: task_end(event.get_status()?)?,
                 outcome: Box::new(outcome(event.get_outcome()?, None, ours)?),
+                last_way: match event.get_last_way()? {
+                    schema::LastWay::None => LastWay::None,
+                    schema::LastWay::Log => LastWay::Log,
+                    schema::LastWay::Call => LastWay::Call,
+                },
             }
         }
         Which::Token(event) => {

@@ -7,8 +7,8 @@ use super::{
 use crate::{
     bis_capnp as schema,
     event::{
-        Backing, Base, Cloned, Echo, Effect, Event, EventKind, MemWrite, Outcome, PausePlace, Program,
-        RangeSum, SignalEvent, SignalPoint, TaskEnd, Turn,
+        Backing, Base, Cloned, Echo, Effect, Event, EventKind, LastWay, MemWrite, Outcome, PausePlace,
+        Program, RangeSum, SignalEvent, SignalPoint, TaskEnd, Turn,
     },
     types::Registers,
 };
@@ -68,8 +68,13 @@ pub(super) fn event(event: &Event, mut to: schema::event::Builder<'_>) -> Result
             to.set_after(&registers_to_bytes(after));
             Ok(())
         }
-        EventKind::TaskExit { status, outcome: result } => {
+        EventKind::TaskExit { status, outcome: result, last_way } => {
             let mut to = to.init_task_exit();
+            to.set_last_way(match last_way {
+                LastWay::None => schema::LastWay::None,
+                LastWay::Log => schema::LastWay::Log,
+                LastWay::Call => schema::LastWay::Call,
+            });
             task_end(*status, to.reborrow().init_status())?;
             outcome(result, None, to.init_outcome())
         }

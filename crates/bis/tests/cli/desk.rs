@@ -10,8 +10,8 @@ use std::{
 use bis_trace::{
     Writer,
     event::{
-        Base, DomainEntry, Effect, Event, EventKind, Lapse, Machine, MemWrite, Meta, Outcome, SignalEvent,
-        SignalPoint, Start, TaskEnd,
+        Base, DomainEntry, Effect, Event, EventKind, Lapse, LastWay, Machine, MemWrite, Meta, Outcome,
+        SignalEvent, SignalPoint, Start, TaskEnd,
     },
     types::{Addr, DomainId, Registers, Signal, Tid},
 };
@@ -168,7 +168,11 @@ pub fn write_trace(path: &Path, started_s: i64, finished: bool) {
     };
     let at = push(&mut first, shell, fork); // 3
     let mut second = begin(2, child, 100, Base::Fork { parent: DomainId(1), at }); // 4
-    let gone = EventKind::TaskExit { status: TaskEnd::Exec(DomainId(3)), outcome: Box::default() };
+    let gone = EventKind::TaskExit {
+        status: TaskEnd::Exec(DomainId(3)),
+        outcome: Box::default(),
+        last_way: LastWay::None,
+    };
     let seq = push(&mut second, child, gone); // 5
     writer
         .meta(&Meta::TaskEnd { domain: DomainId(2), tid: child, status: TaskEnd::Exec(DomainId(3)), seq })
@@ -183,8 +187,11 @@ pub fn write_trace(path: &Path, started_s: i64, finished: bool) {
         writer.finish().unwrap();
         return;
     }
-    let seq =
-        push(&mut third, child, EventKind::TaskExit { status: TaskEnd::Exited(2), outcome: Box::default() }); // 9
+    let seq = push(
+        &mut third,
+        child,
+        EventKind::TaskExit { status: TaskEnd::Exited(2), outcome: Box::default(), last_way: LastWay::None },
+    ); // 9
     writer.meta(&Meta::TaskEnd { domain: DomainId(3), tid: child, status: TaskEnd::Exited(2), seq }).unwrap();
     let regs = Registers { rax: 101, ..Default::default() };
     let outcome = Box::new(Outcome { regs, ..Default::default() });
@@ -198,7 +205,11 @@ pub fn write_trace(path: &Path, started_s: i64, finished: bool) {
     };
     push(&mut first, shell, EventKind::Signal(Box::new(killed))); // 11
     let status = TaskEnd::Killed(Signal(15));
-    let seq = push(&mut first, shell, EventKind::TaskExit { status, outcome: Box::default() }); // 12
+    let seq = push(
+        &mut first,
+        shell,
+        EventKind::TaskExit { status, outcome: Box::default(), last_way: LastWay::None },
+    ); // 12
     writer.meta(&Meta::TaskEnd { domain: DomainId(1), tid: shell, status, seq }).unwrap();
     for (domain, mut stream, tid, event_count) in
         [(1, first, shell, 8), (2, second, child, 3), (3, third, child, 4)]
