@@ -69,7 +69,7 @@ impl Domain {
             let maker = self.task(tid)?.pid;
             self.session.limits.inherit(maker, child);
             // Its maker may ask for its cores before its own supervisor has begun.
-            self.session.process_begins(child);
+            self.session.note_process(child);
         }
         self.session.affinities.inherit(tid, child);
         let mut stopped = Stopped::adopt(child);
@@ -155,7 +155,7 @@ impl Domain {
         let (parent_pid, traits) = (parent.pid, parent.traits.of_child(args.flags));
         let pid = if is_thread { parent_pid } else { child };
         if pid == child {
-            self.session.process_begins(pid);
+            self.session.note_process(pid);
         }
         if let Some(addr) = args.told_child() {
             let write = copy_out(&self.memory, addr, 4);
@@ -292,7 +292,7 @@ impl Recorder<'_> {
         let (domain, tid) = (self.id, self.first_tid);
         let seq = self.session.writer.next_seq();
         let pid = self.task(tid)?.pid;
-        self.session.process_begins(pid);
+        self.session.note_process(pid);
         let entry = DomainEntry { domain, pid, ppid, tid, base: base.clone(), seq };
         self.session.writer.meta(&Meta::Domain(entry))?;
         for tid in self.tasks.keys().copied().filter(|other| *other != tid) {

@@ -96,7 +96,7 @@ impl Halted {
     }
 
     /// A signal is about to stop the task with its process: is somebody there who could let it go on?
-    pub fn stops(&self, tid: Tid, is_kept: bool) {
+    pub fn note_stop(&self, tid: Tid, is_kept: bool) {
         self.is_used.store(true, Ordering::Release);
         self.kept().insert(tid, is_kept);
     }
@@ -176,9 +176,9 @@ mod tests {
     fn who_loses_the_last_who_could_let_it_go_on_is_told_once() {
         let halted = Halted::default();
         assert_eq!(halted.stopped(), []);
-        halted.stops(Tid(7), true);
-        halted.stops(Tid(8), true);
-        halted.stops(Tid(9), false);
+        halted.note_stop(Tid(7), true);
+        halted.note_stop(Tid(8), true);
+        halted.note_stop(Tid(9), false);
         assert!(!halted.look(Tid(7), true) && !halted.look(Tid(8), true));
         assert!(!halted.look(Tid(9), false), "nobody was there before either");
         halted.forget_stop(Tid(8));

@@ -44,7 +44,7 @@ fn look(session: &Arc<Session>, lookout: &mut Lookout) -> Result<()> {
     loop {
         match lookout.wait()? {
             Seen::Asks(asker) => take(session, lookout, *asker)?,
-            Seen::Ended(code) => session.process_ended(lookout.root(), code),
+            Seen::Ended(code) => session.note_end_of_process(lookout.root(), code),
             Seen::Kicked => {}
             Seen::Nobody => return Ok(()),
         }

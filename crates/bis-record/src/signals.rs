@@ -221,7 +221,7 @@ impl Domain {
             self.stopped(tid)?.set_regs(&after)?;
             self.recorder().give_back_segv(tid)?;
             self.task(tid)?.standing.go_on();
-            self.instruction_is_over(tid);
+            self.note_end_of_instruction(tid);
             self.event(tid, EventKind::Instruction { insn, before, after })?;
             // In a loop of these, a signal that was kept back has no other place. One behind a step of its
             // tracer's comes after that.

@@ -10,7 +10,7 @@ use bis_trace::types::{Registers, Signal, Tid};
 pub use crate::guardian::kill_parked;
 use crate::{
     error::{Result, TraceeError},
-    guardian, sys,
+    guardian, remote, sys,
     task::{self, Resume, Running, Status, Stopped},
 };
 
@@ -57,6 +57,9 @@ impl Parked {
         stopped.set_regs(&Registers { rip: PARK, ..regs }.wide())?;
         let parked = Parked { tid: stopped.tid(), regs, sigmask, is_settled: false };
         guardian::guard(parked.tid);
+        if remote::take_stop(parked.tid).is_some() {
+            remote::stop_again(parked.tid)?;
+        }
         stopped.detach()?;
         Ok(parked)
     }

@@ -16,7 +16,8 @@
 //! Meanwhile the task's signals are blocked: one that comes waits in the kernel, with all that it says, until
 //! the guard is finished. Not the ones of faults: the call ends with an int3, and a blocked SIGTRAP would
 //! cost the program its handler. Nor can SIGSTOP be blocked. Such a signal that somebody has sent is sent
-//! again at the end; SIGSTOP is not, where SIGCONT has come since.
+//! again at the end; SIGSTOP is kept for whoever lets the task go on ([`keep_stops`]), or is sent again
+//! where SIGCONT has not come since.
 
 use std::{cell::RefCell, collections::HashMap};
 
@@ -87,6 +88,39 @@ enum Way {
 thread_local! {
     /// The registers of tasks that were killed while they stood in calls made in their name by this thread.
     static CUT_SHORT: RefCell<HashMap<Tid, Registers>> = RefCell::default();
+
+    /// The SIGSTOP that came to a task in calls made in its name by this thread; none: such a one is sent
+    /// again.
+    static STOPS: RefCell<Option<HashMap<Tid, SigInfo>>> = const { RefCell::new(None) };
+}
+
+/// SIGSTOP that comes to a task in calls made in its name by this thread is kept from now on, and whoever
+/// lets the task go on asks for it ([`take_stop`]). To send it again is to lose a SIGCONT that comes just
+/// then: the kernel takes back each one that waits when a stop is sent.
+pub fn keep_stops() {
+    STOPS.with_borrow_mut(|stops| *stops = Some(HashMap::new()));
+}
+
+/// The SIGSTOP that was kept for this task, if there is one. It is taken away.
+pub fn take_stop(tid: Tid) -> Option<SigInfo> {
+    STOPS.with_borrow_mut(|stops| stops.as_mut()?.remove(&tid))
+}
+
+/// The task is gone: whatever was kept of it means nothing any more.
+pub fn forget(tid: Tid) {
+    let _ = (take_stop(tid), take_cut_short(tid));
+}
+
+/// SIGSTOP has come to this task: keeps it, or sends it again.
+fn stopped_by(tid: Tid, info: &SigInfo) -> Result<()> {
+    let is_kept = STOPS.with_borrow_mut(|stops| match stops {
+        Some(stops) => {
+            stops.insert(tid, *info);
+            true
+        }
+        None => false,
+    });
+    if is_kept { Ok(()) } else { stop_again(tid) }
 }
 
 /// The program's registers of a task that this thread found killed in a call made in its name, which can be
@@ -469,7 +503,7 @@ impl<'a> Remote<'a> {
         stopped.set_sigmask(self.sigmask)?;
         for info in &self.arrived {
             match info.signal() {
-                Signal::STOP => stop_again(tid)?,
+                Signal::STOP => stopped_by(tid, info)?,
                 _ => {
                     let process = Fields::of(tid).and_then(|fields| fields.tid("Tgid"));
                     sys::send_again(process.ok_or(TraceeError::Died(tid))?, tid, info)?;
@@ -490,7 +524,7 @@ pub fn go_to_call(slot: &mut Option<Stopped>, regs: &Registers) -> Result<()> {
     let tid = stopped.tid();
     let undisturbed = Undisturbed::begin(&mut stopped)?;
     stopped.set_regs(regs)?;
-    let mut is_halted = false;
+    let mut halts = None;
     loop {
         let running = stopped.resume(Resume::Cont, None)?;
         let status = task::wait_for(tid)?;
@@ -501,7 +535,7 @@ pub fn go_to_call(slot: &mut Option<Stopped>, regs: &Registers) -> Result<()> {
         stopped = running.stopped();
         match status {
             Status::Seccomp => break,
-            Status::Signal(Signal::STOP) => is_halted = true,
+            Status::Signal(Signal::STOP) => halts = Some(SigInfo(stopped.siginfo()?)),
             Status::GroupStop(_) | Status::Trap => {}
             other => {
                 let found = other.to_string();
@@ -512,13 +546,13 @@ pub fn go_to_call(slot: &mut Option<Stopped>, regs: &Registers) -> Result<()> {
     }
     drop(undisturbed);
     *slot = Some(stopped);
-    if is_halted { stop_again(tid) } else { Ok(()) }
+    halts.map_or(Ok(()), |info| stopped_by(tid, &info))
 }
 
 /// The task's process was sent SIGSTOP while something was done in its name, and all its other signals were
 /// blocked. A SIGCONT that waits was sent after that: the kernel takes back each one that waits when a stop
 /// is sent. So the process goes on.
-fn stop_again(tid: Tid) -> Result<()> {
+pub(crate) fn stop_again(tid: Tid) -> Result<()> {
     if is_pending(tid, Signal::CONT) { Ok(()) } else { sys::kill(tid, Signal::STOP) }
 }
 

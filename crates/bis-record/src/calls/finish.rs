@@ -52,7 +52,7 @@ impl Domain {
         }
         let result = self.own_result(call, raw.result());
         self.put_rest_back(call, result)?;
-        let mut outcome = self.outcome_of(tid, call, &raw, result)?;
+        let mut outcome = self.complete_outcome(tid, call, &raw, result)?;
         self.recorder().take_mail_of_call(tid, call, &mut outcome)?;
         if outcome.regs != raw {
             self.stopped(tid)?.set_regs(&outcome.regs)?;
@@ -63,7 +63,7 @@ impl Domain {
         let (kind, sums) = call.event(outcome);
         self.event_at(seq, tid, kind, sums)?;
         match (self.session.traced.is_used(), RESTARTS.contains(&result)) {
-            (true, false) => self.call_is_over(tid, call),
+            (true, false) => self.note_end_of_call(tid, call),
             (true, true) => self.call_is_cut(tid),
             (false, _) => {}
         }
@@ -82,7 +82,7 @@ impl Domain {
         }
         self.task(tid)?.for_tracer.end_call();
         if self.session.traced.is_used() {
-            self.call_is_over(tid, call);
+            self.note_end_of_call(tid, call);
         }
         // Only a fatal signal ends the wait of a vfork; all others are delivered when it returns.
         self.expect_signal(tid, &regs)
@@ -90,8 +90,14 @@ impl Domain {
 
     /// What the call has done: as the kernel has it, then what special calls make of it, and what follows
     /// from it for the hooks. The registers are those that the program is to find.
-    fn outcome_of(&mut self, tid: Tid, call: &mut InCall, raw: &Registers, result: i64) -> Result<Outcome> {
-        let mut outcome = self.recorder().outcome(tid, call, raw)?;
+    fn complete_outcome(
+        &mut self,
+        tid: Tid,
+        call: &mut InCall,
+        raw: &Registers,
+        result: i64,
+    ) -> Result<Outcome> {
+        let mut outcome = self.recorder().bring_outcome(tid, call, raw)?;
         let (nr, args, after) = (call.entry.nr(), call.entry.args(), call.entry.ip());
         if let Some(handler) = call.handler() {
             self.leave(handler, &mut Exit { tid, call, result, outcome: &mut outcome })?;
@@ -157,8 +163,8 @@ impl Task {
 
 impl Recorder<'_> {
     /// What the kernel has done in a call that came back with these registers.
-    fn outcome(&mut self, tid: Tid, call: &mut InCall, raw: &Registers) -> Result<Outcome> {
-        let mut brought = self.results(tid, call, raw.result())?;
+    fn bring_outcome(&mut self, tid: Tid, call: &mut InCall, raw: &Registers) -> Result<Outcome> {
+        let mut brought = self.bring_results(tid, call, raw.result())?;
         let (clones, writes) = brought.take();
         let mut outcome = Outcome { clones, writes, regs: *raw, ..Outcome::default() };
         call.found.take().add_to(&mut outcome);

@@ -432,7 +432,7 @@ impl Domain {
             let content = file.map(|file| self.session.keep_shared(&file, &mapping.name)).transpose()?;
             outcome.effects.push(Effect::NewObject { object, len, content });
             if content.is_none() && !is_untouched(mapping.inode) {
-                self.recorder().attached_content(tid, call, object, addr..addr + len, outcome)?;
+                self.recorder().take_attached_content(tid, call, object, addr..addr + len, outcome)?;
             }
         }
         let backing = Backing::Shared { object, offset: 0 };
@@ -457,7 +457,7 @@ impl Domain {
 impl Recorder<'_> {
     /// What a segment that is new to the recording shows: it may have been filled by somebody before. What is
     /// zero there is zero in replay anyway.
-    fn attached_content(
+    fn take_attached_content(
         &mut self,
         tid: Tid,
         call: &mut InCall,

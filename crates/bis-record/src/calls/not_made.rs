@@ -32,7 +32,7 @@ impl Domain {
         outcome.regs.rip = self.space.patched_rip(outcome.regs.ip()).0;
         self.stopped(tid)?.set_regs(&outcome.regs)?;
         if self.session.traced.is_used() {
-            self.call_is_over(tid, &call);
+            self.note_end_of_call(tid, &call);
         }
         self.take_mail(&mut outcome)?;
         let (kind, sums) = call.event(outcome);

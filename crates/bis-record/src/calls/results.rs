@@ -85,7 +85,7 @@ impl Brought {
 impl Recorder<'_> {
     /// Copies what the call wrote to where the program expects it, and returns what belongs into the call's
     /// event. What is more than one event should hold has events of its own then.
-    pub fn results(&mut self, tid: Tid, call: &mut InCall, result: i64) -> Result<Brought> {
+    pub fn bring_results(&mut self, tid: Tid, call: &mut InCall, result: i64) -> Result<Brought> {
         let pieces = &call.pieces;
         let outputs = pieces.plan().outputs(result, &|piece| pieces.place(piece).0, &Reader(&self.memory));
         let mut outputs = self.without_refused(tid, call, result, outputs);

@@ -370,7 +370,7 @@ impl Recorder<'_> {
     ) -> Result<bool> {
         let cores = buffers.len();
         let shadow = &source.checkpoint.shadow;
-        if let Some((rooms, mut each)) = self.rooms_of_both(tid, shadow)? {
+        if let Some((rooms, mut each)) = self.share_rooms(tid, shadow)? {
             self.session.cores.unpin(shadow.pid());
             for run in in_runs(parts, cores as u64 * RUN) {
                 let writes = with_slot(self, tid, |recorder, slot| {
@@ -426,7 +426,7 @@ impl Process {
     }
 
     /// Rooms that a shadow has mapped as well as the process; none where they cannot.
-    fn rooms_of_both(&mut self, tid: Tid, shadow: &Shadow) -> Result<Option<(Rooms, [Room; ROOMS_OF_BOTH])>> {
+    fn share_rooms(&mut self, tid: Tid, shadow: &Shadow) -> Result<Option<(Rooms, [Room; ROOMS_OF_BOTH])>> {
         let made = with_slot(self, tid, |process, slot| {
             let Some(hooks) = &process.hooks else { return Ok(None) };
             let mut of_shadow = shadow.slot();

@@ -74,7 +74,7 @@ impl Domain {
             };
         }
         let descriptors = Descriptors::of(tid);
-        let mut shadow = match self.whole_shadow(tid, &descriptors)? {
+        let mut shadow = match self.take_whole_shadow(tid, &descriptors)? {
             Ok(shadow) => shadow,
             Err(error) => return no_room(error.into()).map(Err),
         };
@@ -123,7 +123,11 @@ impl Domain {
     }
 
     /// A copy of the process with all of its memory, also what the program wants no child of it to have.
-    fn whole_shadow(&mut self, tid: Tid, descriptors: &Descriptors) -> Result<bis_tracee::Result<Shadow>> {
+    fn take_whole_shadow(
+        &mut self,
+        tid: Tid,
+        descriptors: &Descriptors,
+    ) -> Result<bis_tracee::Result<Shadow>> {
         self.advise_of_forks(tid, |advice| match advice {
             DONT_FORK => DO_FORK,
             WIPE_ON_FORK => KEEP_ON_FORK,

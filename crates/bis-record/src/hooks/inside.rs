@@ -139,7 +139,7 @@ impl Domain {
             self.task(tid)?.standing.go_on();
             let (nr, outcome) = (hooks::SAFEPOINT, Box::new(outcome));
             self.event(tid, EventKind::Syscall { nr, entry: *entry, outcome })?;
-            self.instruction_is_over(tid);
+            self.note_end_of_instruction(tid);
             self.return_borrowed()?;
             if has_effects {
                 self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent)?;

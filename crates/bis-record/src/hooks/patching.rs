@@ -336,7 +336,7 @@ impl Process {
         if !batch.matches(&self.memory, run, start) {
             return Ok(false);
         }
-        let Some(arena) = self.arena(tid, start, outcome)? else { return Ok(false) };
+        let Some(arena) = self.reach_by_arena(tid, start, outcome)? else { return Ok(false) };
         let patches = self.space.patches_mut();
         let arena = &mut patches.arenas[arena];
         let at = arena.next();
@@ -369,7 +369,7 @@ impl Process {
         /// clock_gettime, gettimeofday, time, getcpu.
         const CLOCKS: [u32; 4] = [228, 96, 201, 309];
         let Some(vdso) = vdso else { return Ok(()) };
-        if let Some(arena) = self.arena(tid, vdso.start, outcome)? {
+        if let Some(arena) = self.reach_by_arena(tid, vdso.start, outcome)? {
             self.copy_vdso(vdso, arena, outcome)?;
         }
         // All of them lie on one page, and so do the trampolines: they are read and written together.
@@ -377,7 +377,7 @@ impl Process {
         let text = vdso.range();
         let now = self.memory.read_vec(text.start, usize::try_from(text.end - text.start).unwrap_or(0))?;
         for (site, nr) in vdso.sites.iter().copied() {
-            let Some(arena) = self.arena(tid, site, outcome)? else { break };
+            let Some(arena) = self.reach_by_arena(tid, site, outcome)? else { break };
             let arena = &mut self.space.patches_mut().arenas[arena];
             let at = arena.next();
             let slot =
@@ -416,8 +416,13 @@ impl Process {
         Ok(())
     }
 
-    /// An arena that reaches this address: its index; none where there is no room for one.
-    pub(super) fn arena(&mut self, tid: Tid, addr: Addr, outcome: &mut Outcome) -> Result<Option<usize>> {
+    /// Finds an arena that reaches this address, or maps one: its index; none where there is no room for one.
+    pub(super) fn reach_by_arena(
+        &mut self,
+        tid: Tid,
+        addr: Addr,
+        outcome: &mut Outcome,
+    ) -> Result<Option<usize>> {
         if self.hooks.is_none() {
             return Ok(None);
         }

@@ -134,7 +134,7 @@ impl Process {
     /// The trampolines begin on a page of their own.
     fn set_key(&mut self, tid: Tid, range: &TextRange, outcome: &mut Outcome) -> Result<Option<SetKey>> {
         let is_closed = self.space.clock().closed;
-        let Some(arena) = self.arena(tid, range.start, outcome)? else { return Ok(None) };
+        let Some(arena) = self.reach_by_arena(tid, range.start, outcome)? else { return Ok(None) };
         let arena = &mut self.space.patches_mut().arenas[arena];
         arena.align();
         Ok(Some(SetKey::new(range, (arena.start, arena.next()), is_closed)))

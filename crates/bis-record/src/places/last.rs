@@ -210,7 +210,6 @@ impl Domain {
     /// fatal, and makes no stop of the end where SIGKILL waits (`get_signal` and `ptrace_stop`,
     /// kernel/signal.c). Nobody can say any more how far such a task came.
     pub fn tell_call_in_front(&mut self, tid: Tid, end: TaskEnd) -> Result<LastWay> {
-        let _ = remote::take_cut_short(tid);
         let way = self.way_of_lost(tid);
         self.drain(tid)?;
         let in_front = self.task(tid)?.in_front.take();

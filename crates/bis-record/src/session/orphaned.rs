@@ -26,7 +26,7 @@ impl Session {
     /// A signal is about to stop this task with its process.
     pub fn about_to_stop(&self, tid: Tid) {
         let is_kept = || group_of(tid).is_none_or(|group| self.may_be_continued(group, tid));
-        self.halted.stops(tid, is_kept());
+        self.halted.note_stop(tid, is_kept());
         // Who ended while it was looked did not find it stopped: the kernel sends nothing then.
         self.halted.look(tid, is_kept());
     }

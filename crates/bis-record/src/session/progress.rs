@@ -210,7 +210,7 @@ impl Session {
     }
 
     /// A process of the recording begins.
-    pub fn process_begins(&self, pid: Tid) {
+    pub fn note_process(&self, pid: Tid) {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).processes.insert(pid);
     }
 
@@ -235,7 +235,7 @@ impl Session {
     }
 
     /// A process has ended; if it is the program itself, its status is ours.
-    pub fn process_ended(&self, pid: Tid, exit_code: u8) {
+    pub fn note_end_of_process(&self, pid: Tid, exit_code: u8) {
         self.limits.forget(pid);
         self.affinities.forget(pid);
         self.let_orphaned_go();

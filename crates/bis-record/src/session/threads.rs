@@ -7,7 +7,7 @@ use std::{
 };
 
 use bis_trace::types::Tid;
-use bis_tracee::modes;
+use bis_tracee::{modes, remote};
 
 use super::Session;
 use crate::error::{RecordError, Result};
@@ -43,6 +43,7 @@ impl Session {
         let session = Arc::clone(self);
         let thread = thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(move || {
             modes::cpuid_as_tasks();
+            remote::keep_stops();
             let run = || work(&session);
             // A panic must end the recording, not leave everybody waiting for this thread.
             let result = panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {

@@ -125,7 +125,7 @@ impl Domain {
                 let pid = task.pid;
                 if is_stop(found) {
                     self.session.about_to_stop(tid);
-                    self.session.traced.stops(pid);
+                    self.session.traced.note_stop(pid);
                 }
                 Ok(())
             }

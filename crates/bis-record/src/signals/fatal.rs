@@ -41,7 +41,7 @@ impl Domain {
             // Others may learn that it has stopped, and end, before it reports that.
             self.session.about_to_stop(tid);
             let pid = self.task(tid)?.pid;
-            self.session.traced.stops(pid);
+            self.session.traced.note_stop(pid);
         }
         Ok(Onward::GoesAlone(Resume::Cont))
     }

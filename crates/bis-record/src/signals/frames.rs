@@ -86,7 +86,7 @@ impl Domain {
         }
         let event = SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler };
         self.event_with(tid, EventKind::Signal(Box::new(event)), sums)?;
-        self.session.traced.handler_is_called(tid);
+        self.session.traced.note_call_of_handler(tid);
         self.task(tid)?.standing.go_on();
         Ok(Some(regs))
     }

@@ -7,7 +7,7 @@ use bis_trace::{
     event::{EventKind, LastWay, Meta, Outcome, TaskEnd},
     types::{Signal, Tid},
 };
-use bis_tracee::{TraceeError, task as tracee_task};
+use bis_tracee::{TraceeError, remote, task as tracee_task};
 
 use crate::{
     domain::Domain,
@@ -35,6 +35,7 @@ impl Domain {
             let left = self.tasks.get(&tid).and_then(stack_pointer);
             left.into_iter().for_each(|pointer| self.space.leave_stack(pointer));
         }
+        remote::forget(tid);
         self.tell_end(tid, status);
         self.drop_call(tid);
         self.end_in_hook();

@@ -9,14 +9,14 @@ use std::{
 };
 
 use bis_trace::types::{StandardStream, Tid};
-use bis_tracee::{Resume, Status, Stopped, TraceeError, sys, task};
+use bis_tracee::{Resume, Status, Stopped, TraceeError, remote, sys, task};
 
 use crate::{
     crew::Crew,
     domain::Domain,
     error::{RecordError, Result},
     events::Recorder,
-    task::{Handle, InCall, Onward, Task, process_of},
+    task::{Handle, InCall, Onward, StopsNext, Task, process_of},
 };
 
 /// With chaos: more than the kernel takes to let a task go on and stop it again.
@@ -29,6 +29,10 @@ impl Domain {
     /// there, with nobody having asked how far it had come. So where others see that, it is looked first:
     /// it has its report then.
     pub fn resume(&mut self, tid: Tid, how: Resume) -> Result<()> {
+        if let Some(info) = remote::take_stop(tid) {
+            self.keep_back(tid, info)?;
+            self.stop_next(tid, StopsNext::ForKept)?;
+        }
         if how != Resume::Listen {
             self.obey_clock(tid)?;
         }
@@ -309,8 +313,8 @@ impl Crew {
     /// The kernel's own word on how a process has ended.
     pub fn process_status(&self, tid: Tid, status: Status) {
         match status {
-            Status::Exited(code) => self.session.process_ended(tid, code),
-            Status::Killed(signal) => self.session.process_ended(tid, 128 + signal.0),
+            Status::Exited(code) => self.session.note_end_of_process(tid, code),
+            Status::Killed(signal) => self.session.note_end_of_process(tid, 128 + signal.0),
             _ => {}
         }
     }

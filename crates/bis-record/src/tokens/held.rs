@@ -90,7 +90,7 @@ impl Domain {
         self.release_tokens()?;
         let session = self.session.clone();
         session.registry.acquire(self.id, &objects, |acquired| {
-            self.recorder().token_event(EventKind::Token { acquired, released: Vec::new() })
+            self.recorder().write_token_event(EventKind::Token { acquired, released: Vec::new() })
         })?;
         self.tokens.take(objects, Instant::now());
         Ok(())
@@ -131,13 +131,13 @@ impl Domain {
             if released.is_empty() {
                 return Ok(());
             }
-            self.recorder().token_event(EventKind::Token { acquired: Vec::new(), released })
+            self.recorder().write_token_event(EventKind::Token { acquired: Vec::new(), released })
         })
     }
 }
 
 impl Recorder<'_> {
-    fn token_event(&mut self, kind: EventKind) -> Result<()> {
+    fn write_token_event(&mut self, kind: EventKind) -> Result<()> {
         let tid = self.first_tid;
         self.event(tid, kind)
     }

@@ -286,7 +286,7 @@ impl Books {
     }
 
     /// A signal is about to stop this process.
-    pub fn stops(&self, pid: Tid) {
+    pub fn note_stop(&self, pid: Tid) {
         if self.is_used() {
             self.lock(|all| {
                 all.values_mut().filter(|it| it.pid == pid).for_each(|it| it.is_stop_told = false)
@@ -445,7 +445,7 @@ impl Books {
     }
 
     /// The kernel has called a handler: a step ends in front of its first instruction.
-    pub fn handler_is_called(&self, tid: Tid) {
+    pub fn note_call_of_handler(&self, tid: Tid) {
         self.with_live(tid, |it| {
             if it.mode.is_step() {
                 it.due.push_back(Due::Called);

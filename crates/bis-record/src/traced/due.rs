@@ -34,7 +34,7 @@ impl Domain {
 
 impl Crew {
     /// The call of a task is over, and its event is written.
-    pub fn call_is_over(&mut self, tid: Tid, call: &InCall) {
+    pub fn note_end_of_call(&mut self, tid: Tid, call: &InCall) {
         let flags = if call.deed.made().is_some() { self.clone_args(call).flags } else { 0 };
         let child = call.deed.made().filter(|_| flags & CLONE_VFORK != 0);
         let child = child.map(|child| u64::from(child.0.cast_unsigned()));
@@ -47,7 +47,7 @@ impl Crew {
     }
 
     /// An instruction that bis has executed for the program, or a hook, is over.
-    pub fn instruction_is_over(&self, tid: Tid) {
+    pub fn note_end_of_instruction(&self, tid: Tid) {
         self.session.traced.with_live(tid, Tracee::note_instruction);
     }
 

@@ -39,7 +39,7 @@ impl Places {
     }
 
     /// What these domains have done since the last look, as far as they were there.
-    fn work(&mut self, all: &[(DomainId, Arc<Watched>)]) -> Vec<Work> {
+    fn take_work(&mut self, all: &[(DomainId, Arc<Watched>)]) -> Vec<Work> {
         let then = mem::take(&mut self.calls);
         let share = balance::EVERY.as_secs_f64() / self.balance.passed().as_secs_f64();
         let of = |(id, watched): &(DomainId, Arc<Watched>)| {
@@ -54,7 +54,7 @@ impl Places {
     /// All these domains go to one core, or each to its own again, if that is likely to be faster. On
     /// `starved`, one has just got nothing at all.
     pub(super) fn gather(&mut self, all: &[(DomainId, Arc<Watched>)], cores: &Cores, starved: Option<usize>) {
-        let work = self.work(all);
+        let work = self.take_work(all);
         let is_starved = starved.is_some() && starved == self.shared;
         let changed = if is_starved { self.gather.spread() } else { self.gather.look(&work) };
         if let Some(placing) = changed {

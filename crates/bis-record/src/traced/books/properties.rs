@@ -171,13 +171,13 @@ fn is_listening(books: &Books, tid: Tid) -> bool {
 fn a_task_runs_alone_in_its_stopped_process_until_something_else_is_wanted_of_it() {
     let books = Books::default();
     let (pid, other, tid) = (Tid(20), Tid(30), TASKS[0]);
-    books.stops(pid);
+    books.note_stop(pid);
     assert!(!books.runs_alone(tid));
     assert!(books.enter(tid, Tracee::new(TRACERS[0], pid, DomainId(1))));
     assert!(!books.runs_alone(tid), "its process is not stopped");
     books.with(tid, |it| it.is_stop_told = true);
     assert!(books.runs_alone(tid));
-    books.stops(other);
+    books.note_stop(other);
     assert!(books.runs_alone(tid), "that is another process");
     books.with(tid, |it| it.is_asked = true);
     assert!(books.is_asked(tid) && !books.runs_alone(tid));
@@ -186,7 +186,7 @@ fn a_task_runs_alone_in_its_stopped_process_until_something_else_is_wanted_of_it
     books.with(tid, |it| (it.mode, it.state) = (Mode::Cont, holds(7)));
     assert!(!books.runs_alone(tid) && books.is_stopped(tid));
     books.with(tid, |it| it.state = State::Runs);
-    books.stops(pid);
+    books.note_stop(pid);
     assert!(!books.runs_alone(tid));
     books.with(tid, |it| (it.is_stop_told, it.state) = (true, State::Ended(9)));
     assert!(!books.runs_alone(tid) && !books.is_stopped(tid));
