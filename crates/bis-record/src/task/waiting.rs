@@ -30,8 +30,9 @@ impl Domain {
     /// it has its report then.
     pub fn resume(&mut self, tid: Tid, how: Resume) -> Result<()> {
         if let Some(info) = remote::take_stop(tid) {
-            self.keep_back(tid, info)?;
-            self.stop_next(tid, StopsNext::ForKept)?;
+            let task = self.task(tid)?;
+            task.signals.stash.keep(info);
+            task.to_stop.stop_next(StopsNext::ForKept);
         }
         if how != Resume::Listen {
             self.obey_clock(tid)?;
