@@ -68,6 +68,12 @@ impl Replica<'_> {
             let what = format!("task {} runs on although {} did not return", who.tid, call_name(nr));
             return Err(self.inconsistent(who.seq, what));
         }
+        if let EventKind::TaskExit { last_way: LastWay::Log, .. } = kind
+            && task.hooked.is_none()
+        {
+            let what = format!("task {} ends behind a log of hooked calls that is not there", who.tid);
+            return Err(self.inconsistent(who.seq, what));
+        }
         let hooked = self.begin_log(task, who, end_stop)?;
         Ok(Some(Going { hooked, search }))
     }

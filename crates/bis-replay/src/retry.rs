@@ -81,16 +81,17 @@ impl<'t> Retries<'t> {
     /// Makes a checkpoint where the replica stands, if that is in front of a place that may be taken for
     /// another, and there is room.
     pub(crate) fn keep(&mut self, replica: &mut Replica<'t>) -> Result<(), Halt> {
-        if !self.shared.is_guessing
-            || !replica.is_at_event()
-            || self.next.is_some_and(|next| Instant::now() < next)
-        {
+        if !self.shared.is_guessing || !replica.is_at_event() {
             return Ok(());
         }
         let Some(event) = replica.next_event()? else { return Ok(()) };
         let is_guess = matches!(&event.kind, EventKind::Pause(pause) if pause.place == PausePlace::State);
         let seq = event.seq;
         if !is_guess || replica.space.shows_objects() || self.ways.iter().any(|way| way.seq == seq) {
+            return Ok(());
+        }
+        // Last, because a look at the clock may be a fault (`modes.rs`), and this is asked at each event.
+        if self.next.is_some_and(|next| Instant::now() < next) {
             return Ok(());
         }
         if self.ways.len() == KEPT_MAX {

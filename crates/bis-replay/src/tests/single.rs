@@ -193,6 +193,23 @@ fn a_deadly_fault_ends_the_domain() {
     assert_eq!(tape.replay().unwrap().0.domains, 1);
 }
 
+#[test]
+fn a_task_that_was_killed_in_a_hook_comes_there_before_it_ends() {
+    let killed_at = |code: &[u8], last_way| {
+        let mut tape = Tape::new();
+        tape.exec(A, code);
+        let status = TaskEnd::Killed(Signal::KILL);
+        tape.event(A, EventKind::TaskExit { status, outcome: Box::default(), last_way });
+        tape.event(A, EventKind::End);
+        tape.replay().map(|(summary, _)| summary.events)
+    };
+    assert_eq!(killed_at(&two_calls(), LastWay::Call).unwrap(), 3);
+    assert!(matches!(killed_at(&ud2(), LastWay::Call), Err(ReplayError::Divergence(_))));
+    assert_eq!(killed_at(&ud2(), LastWay::None).unwrap(), 3);
+    // There is no log that it could use up.
+    assert!(matches!(killed_at(&two_calls(), LastWay::Log), Err(ReplayError::Inconsistent { .. })));
+}
+
 /// A handler that begins at the second of two calls.
 fn sent(point: SignalPoint, before: Registers, handler: Registers) -> EventKind {
     let siginfo = vec![0; 128];
