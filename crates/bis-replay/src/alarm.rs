@@ -36,21 +36,23 @@ const STOPS_MIN: u64 = 100;
 #[derive(Debug)]
 pub(crate) struct Alarm {
     pub interrupt: Interrupt,
-    made: Instant,
-    /// What it follows may be wrong, and a pause is looked for: until when, in milliseconds since `made`; 0:
+    began: Instant,
+    /// What it follows may be wrong, and a pause is looked for: until when, in milliseconds since `began`; 0:
     /// it is not so.
     trial: AtomicU64,
     search: AtomicU64,
 }
 
 impl Alarm {
-    pub(crate) fn new() -> Alarm {
+    /// `began`: when the whole replay has. A domain's thread does not look at the clock for that: it may be a
+    /// fault there (`modes.rs`), and there are hundreds of domains.
+    pub(crate) fn new(began: Instant) -> Alarm {
         let [trial, search] = [0; 2].map(AtomicU64::new);
-        Alarm { interrupt: Interrupt::default(), made: Instant::now(), trial, search }
+        Alarm { interrupt: Interrupt::default(), began, trial, search }
     }
 
     fn ms(&self, at: Instant) -> u64 {
-        let ms = at.saturating_duration_since(self.made).as_millis();
+        let ms = at.saturating_duration_since(self.began).as_millis();
         u64::try_from(ms).unwrap_or(u64::MAX).max(1)
     }
 
@@ -188,7 +190,7 @@ mod tests {
 
     #[test]
     fn an_alarm_asks_when_it_is_due() {
-        let alarm = Alarm::new();
+        let alarm = Alarm::new(Instant::now());
         alarm.look();
         assert!(!alarm.interrupt.is_asked());
         alarm.begin_search();

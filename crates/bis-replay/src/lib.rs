@@ -253,6 +253,7 @@ impl Whole<'_> {
             search: Mutex::new(search),
             is_guessing: !learnt::is_proven(trace),
             kept: AtomicUsize::new(0),
+            began: Instant::now(),
             alarms: Mutex::default(),
             found: Mutex::default(),
             events_done: AtomicU64::new(0),

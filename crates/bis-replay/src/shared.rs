@@ -42,6 +42,7 @@ pub(crate) struct Shared<'t> {
     pub is_guessing: bool,
     /// How many checkpoints there are of all domains.
     pub kept: AtomicUsize,
+    pub began: Instant,
     /// When domains are to be stopped.
     pub alarms: Mutex<HashMap<DomainId, Arc<Alarm>>>,
     /// The pauses that were looked for.
@@ -100,7 +101,7 @@ impl Shared<'_> {
 
     /// A new alarm for this domain.
     pub(crate) fn alarm(&self, domain: DomainId) -> Arc<Alarm> {
-        let alarm = Arc::new(Alarm::new());
+        let alarm = Arc::new(Alarm::new(self.began));
         self.alarms.lock().unwrap_or_else(PoisonError::into_inner).insert(domain, Arc::clone(&alarm));
         alarm
     }
