@@ -19,7 +19,7 @@
 //! again at the end; SIGSTOP is kept for whoever lets the task go on ([`keep_stops`]), or is sent again
 //! where SIGCONT has not come since.
 
-use std::{cell::RefCell, collections::HashMap};
+mod kept;
 
 use bis_agent::{
     ARGUMENT_AT, ROW_SYSCALL, ROW_SYSCALL_END, SERIES, SERIES_LIST, SERIES_OUT, UNTRACED_SYSCALL,
@@ -28,11 +28,14 @@ use bis_agent::{
 use bis_syscalls::errno::RESTARTS;
 use bis_trace::types::{Addr, Registers, Signal, Tid};
 
+pub(crate) use kept::stop_again;
+pub use kept::{forget, keep_stops, take_cut_short, take_stop};
+
 use crate::{
     error::{Result, TraceeError},
     memory::Memory,
     proc::Fields,
-    siginfo::{SigInfo, is_pending},
+    siginfo::SigInfo,
     sys,
     task::{self, Resume, Running, Status, Stopped, Undisturbed},
 };
@@ -83,50 +86,6 @@ enum Way {
     Row,
     /// In a row, and the task stands at the entry of the next one.
     InRow,
-}
-
-thread_local! {
-    /// The registers of tasks that were killed while they stood in calls made in their name by this thread.
-    static CUT_SHORT: RefCell<HashMap<Tid, Registers>> = RefCell::default();
-
-    /// The SIGSTOP that came to a task in calls made in its name by this thread; none: such a one is sent
-    /// again.
-    static STOPS: RefCell<Option<HashMap<Tid, SigInfo>>> = const { RefCell::new(None) };
-}
-
-/// SIGSTOP that comes to a task in calls made in its name by this thread is kept from now on, and whoever
-/// lets the task go on asks for it ([`take_stop`]). To send it again is to lose a SIGCONT that comes just
-/// then: the kernel takes back each one that waits when a stop is sent.
-pub fn keep_stops() {
-    STOPS.with_borrow_mut(|stops| *stops = Some(HashMap::new()));
-}
-
-/// The SIGSTOP that was kept for this task, if there is one. It is taken away.
-pub fn take_stop(tid: Tid) -> Option<SigInfo> {
-    STOPS.with_borrow_mut(|stops| stops.as_mut()?.remove(&tid))
-}
-
-/// The task is gone: whatever was kept of it means nothing any more.
-pub fn forget(tid: Tid) {
-    let _ = (take_stop(tid), take_cut_short(tid));
-}
-
-/// SIGSTOP has come to this task: keeps it, or sends it again.
-fn stopped_by(tid: Tid, info: &SigInfo) -> Result<()> {
-    let is_kept = STOPS.with_borrow_mut(|stops| match stops {
-        Some(stops) => {
-            stops.insert(tid, *info);
-            true
-        }
-        None => false,
-    });
-    if is_kept { Ok(()) } else { stop_again(tid) }
-}
-
-/// The program's registers of a task that this thread found killed in a call made in its name, which can be
-/// put back no more.
-pub fn take_cut_short(tid: Tid) -> Option<Registers> {
-    CUT_SHORT.with_borrow_mut(|cut| cut.remove(&tid))
 }
 
 /// A series of remote calls; see the module's text.
@@ -497,13 +456,13 @@ impl<'a> Remote<'a> {
         let tid = stopped.tid();
         if let Err(error) = stopped.set_regs(&Registers { orig_rax, ..self.saved }) {
             // In the stop of its end it will show those of the call.
-            CUT_SHORT.with_borrow_mut(|cut| cut.insert(tid, self.saved));
+            kept::keep_cut_short(tid, self.saved);
             return Err(error);
         }
         stopped.set_sigmask(self.sigmask)?;
         for info in &self.arrived {
             match info.signal() {
-                Signal::STOP => stopped_by(tid, info)?,
+                Signal::STOP => kept::stopped_by(tid, info)?,
                 _ => {
                     let process = Fields::of(tid).and_then(|fields| fields.tid("Tgid"));
                     sys::send_again(process.ok_or(TraceeError::Died(tid))?, tid, info)?;
@@ -546,14 +505,7 @@ pub fn go_to_call(slot: &mut Option<Stopped>, regs: &Registers) -> Result<()> {
     }
     drop(undisturbed);
     *slot = Some(stopped);
-    halts.map_or(Ok(()), |info| stopped_by(tid, &info))
-}
-
-/// The task's process was sent SIGSTOP while something was done in its name, and all its other signals were
-/// blocked. A SIGCONT that waits was sent after that: the kernel takes back each one that waits when a stop
-/// is sent. So the process goes on.
-pub(crate) fn stop_again(tid: Tid) -> Result<()> {
-    if is_pending(tid, Signal::CONT) { Ok(()) } else { sys::kill(tid, Signal::STOP) }
+    halts.map_or(Ok(()), |info| kept::stopped_by(tid, &info))
 }
 
 impl Drop for Remote<'_> {
