@@ -196,7 +196,9 @@ impl Domain {
     fn last_way(&self, tid: Tid, regs: &Registers) -> Result<LastWay> {
         let Some(hooks) = &self.hooks else { return Ok(LastWay::None) };
         let is_in_hook = hooks.area.get(state::IN_HOOK) != 0;
-        let is_leaving = self.instruction(regs.ip()).flow_control() == FlowControl::IndirectBranch
+        // Behind the end of a hook, where it says so, there is a jump: to the program, or to the safepoint.
+        let flow = self.instruction(regs.ip()).flow_control();
+        let is_leaving = matches!(flow, FlowControl::IndirectBranch | FlowControl::UnconditionalBranch)
             || (hooks::SAFEPOINT_FROM..=hooks::SAFEPOINT_END).contains(&regs.rip);
         let is_logging = hooks::is_inside(regs.rip) && !self.is_in_silent_hook(regs);
         let has_log = hooks.area.has_log() || self.task_ref(tid)?.since_event.has_log();
