@@ -3,6 +3,7 @@
 # program: killed_in_hook.c
 # replay: -p {fork}
 continue
+#> it exited with status 0
 print seen >= 1000 && seen == before
 #> = 1
 print before - behind <= 1

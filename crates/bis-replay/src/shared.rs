@@ -42,6 +42,7 @@ pub(crate) struct Shared<'t> {
     pub is_guessing: bool,
     /// How many checkpoints there are of all domains.
     pub kept: AtomicUsize,
+    /// When the replay has begun.
     pub began: Instant,
     /// When domains are to be stopped.
     pub alarms: Mutex<HashMap<DomainId, Arc<Alarm>>>,

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +16,8 @@ static int looks(void *arg) {
   (void)arg;
   while (syscall(SYS_getppid) == parent_pid) {}
   seen = before;
+  char line[32];
+  if (write(1, line, snprintf(line, sizeof line, "%lu\n", seen)) < 0) return 1;
   syscall(SYS_exit_group, 0);
   return 0;
 }

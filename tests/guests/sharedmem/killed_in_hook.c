@@ -1,5 +1,5 @@
-// A thread is killed in a hooked call, or just behind one, while another process shares its memory: what it had stored
-// before that call is seen there, in replay too. (It makes calls only, so that it is found in one nearly always.)
+// A process is killed in a hooked call, or just behind one, while another one shares its memory: what it had stored before that
+// call is seen there, in replay too. (It does hardly anything but make calls.)
 #include "../guest.h"
 
 static volatile unsigned long before, behind;

@@ -52,10 +52,26 @@ impl Killed {
     }
 }
 
-/// The way of a task that was killed in a hook or behind one. `is_before_log`: it is in one that has not
-/// finished its entry.
-fn last_way(is_before_log: bool, has_log: bool) -> LastWay {
-    match (is_before_log, has_log) {
+/// What a task that was killed in a hook that logs had come to there.
+#[derive(Clone, Copy, Debug)]
+struct InHook {
+    /// The hook says that it is under way.
+    is_said: bool,
+    /// The task is on its way out, behind that.
+    is_leaving: bool,
+    /// More of the log is used than when the hook was entered, or the one before, as long as it is not said.
+    has_logged: bool,
+}
+
+impl InHook {
+    fn is_before_log(self) -> bool {
+        !self.has_logged || !self.is_said && !self.is_leaving
+    }
+}
+
+/// The way of a task that was killed in such a hook, or somewhere behind what it has logged.
+fn last_way(hook: Option<InHook>, has_log: bool) -> LastWay {
+    match (hook.is_some_and(InHook::is_before_log), has_log) {
         (true, _) => LastWay::Call,
         (false, true) => LastWay::Log,
         (false, false) => LastWay::None,
@@ -195,18 +211,19 @@ impl Domain {
     /// before is seen by others.
     fn last_way(&self, tid: Tid, regs: &Registers) -> Result<LastWay> {
         let Some(hooks) = &self.hooks else { return Ok(LastWay::None) };
-        let is_in_hook = hooks.area.get(state::IN_HOOK) != 0;
         // Behind the end of a hook, where it says so, there is a jump: to the program, or to the safepoint.
         let flow = self.instruction(regs.ip()).flow_control();
         let is_leaving = matches!(flow, FlowControl::IndirectBranch | FlowControl::UnconditionalBranch)
             || (hooks::SAFEPOINT_FROM..=hooks::SAFEPOINT_END).contains(&regs.rip);
         let is_logging = hooks::is_inside(regs.rip) && !self.is_in_silent_hook(regs);
         let has_log = hooks.area.has_log() || self.task_ref(tid)?.since_event.has_log();
-        Ok(last_way(is_logging && (!is_in_hook && !is_leaving || !hooks.area.has_logged_in_hook()), has_log))
+        let is_said = hooks.area.get(state::IN_HOOK) != 0;
+        let hook = InHook { is_said, is_leaving, has_logged: hooks.area.has_logged_in_hook() };
+        Ok(last_way(is_logging.then_some(hook), has_log))
     }
 
-    /// As [`Domain::tell_last_place`], of a task that is gone already: it was killed as the call that it
-    /// stood in front of was looked at.
+    /// As [`Domain::tell_last_place`], of a task that is gone already, with what it has logged: it was killed
+    /// as the call that it stood in front of was looked at.
     ///
     /// Or in the stop of a signal, before we heard of that: the kernel goes on with the signal then, finds it
     /// fatal, and makes no stop of the end where SIGKILL waits (`get_signal` and `ptrace_stop`,
@@ -241,8 +258,9 @@ impl Domain {
         let Some(hooks) = self.hooks.as_ref().filter(|_| self.watched.seat.runner() == tid) else {
             return LastWay::None;
         };
-        let is_in_hook = hooks.area.get(state::IN_HOOK) == 1;
-        last_way(is_in_hook && !hooks.area.has_logged_in_hook(), hooks.area.has_log())
+        let has_logged = hooks.area.has_logged_in_hook();
+        let hook = InHook { is_said: true, is_leaving: false, has_logged };
+        last_way((hooks.area.get(state::IN_HOOK) == 1).then_some(hook), hooks.area.has_log())
     }
 
     fn is_place_untold(&self, tid: Tid) -> Result<bool> {
@@ -349,6 +367,17 @@ mod tests {
         assert_eq!(Killed::at(&made, false, &add), Killed::Elsewhere);
         let rep_stosb = decode(&[0xf3, 0xaa]);
         assert_eq!(Killed::at(&computing(), false, &rep_stosb), Killed::Elsewhere);
+    }
+
+    #[test]
+    fn a_killed_task_comes_into_the_next_call_only_where_it_has_not_logged_in_its_hook() {
+        let hook = |is_said, is_leaving, has_logged| Some(InHook { is_said, is_leaving, has_logged });
+        // At its first instructions, where what is said of the log is of the hook before; in it; behind it.
+        assert_eq!(last_way(hook(false, false, true), true), LastWay::Call);
+        assert_eq!(last_way(hook(true, false, false), false), LastWay::Call);
+        assert_eq!(last_way(hook(true, false, true), true), LastWay::Log);
+        assert_eq!(last_way(hook(false, true, true), true), LastWay::Log);
+        assert_eq!((last_way(None, true), last_way(None, false)), (LastWay::Log, LastWay::None));
     }
 
     #[test]
