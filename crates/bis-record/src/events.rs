@@ -28,7 +28,7 @@ use bis_trace::{
 };
 use bis_tracee::{
     balance, checksum,
-    maps::{self, Mapping},
+    maps::{self, Extent, Mapping},
     xsave,
 };
 
@@ -313,13 +313,14 @@ impl Recorder<'_> {
         self.writes = None;
         let mappings = maps::read(tid)?;
         let mut stacks = self.stacks_in(tid, &mappings);
-        let saved = xsave::pages(&saved_states(&self.memory, &stacks, &mappings));
+        let extents: Vec<Extent> = mappings.iter().map(Mapping::extent).collect();
+        let saved = xsave::pages(&saved_states(&self.memory, &stacks, &extents));
         stacks.extend(self.space.old_stacks());
         let mut sums = Vec::new();
         // A file that another domain changes shows that at once; the stream says it at the next event's
         // outcome.
         let shows = |m: &Mapping| self.space.views().overlaps(m.start, m.end);
-        for mapping in mappings.iter().filter(|m| checksum::is_summed(m) && !shows(m)) {
+        for mapping in mappings.iter().filter(|m| checksum::is_summed(&m.extent()) && !shows(m)) {
             let top = top_of(mapping, &stacks, &mappings);
             let start = top.unwrap_or(mapping.start);
             if start == mapping.end {

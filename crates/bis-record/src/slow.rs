@@ -26,7 +26,7 @@ fn for_each_page(tid: Tid, memory: &Memory, mut found: impl FnMut(u64, &[u8])) -
     let os = |source| RecordError::Os { what: "read the page map", source };
     let pagemap = PageMap::open(tid).map_err(os)?;
     let mut page = vec![0u8; PAGE_LEN];
-    for mapping in maps::read(tid)?.iter().filter(|m| checksum::is_summed(m)) {
+    for mapping in maps::writable(tid)?.into_iter().filter(checksum::is_summed) {
         let read = |start: Addr, end: Addr| {
             for addr in Addr::steps(start..end, PAGE_LEN) {
                 if memory.read(addr, &mut page).is_ok() {
@@ -34,7 +34,7 @@ fn for_each_page(tid: Tid, memory: &Memory, mut found: impl FnMut(u64, &[u8])) -
                 }
             }
         };
-        pagemap.each_run(mapping.start, mapping.end, Page::is_there, read).map_err(os)?;
+        pagemap.each_run(mapping.range.start, mapping.range.end, Page::is_there, read).map_err(os)?;
     }
     Ok(())
 }

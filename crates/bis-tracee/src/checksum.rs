@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 use crate::{
     error::{Result, TraceeError},
-    maps::{self, Mapping},
+    maps::{self, Extent, Mapping},
     memory::Memory,
     pagemap::{Page, PageMap},
     xsave,
@@ -151,9 +151,9 @@ pub fn is_constant(mapping: &Mapping) -> bool {
 
 /// Is this a mapping whose content the program can change, so that it belongs into a checksum? Bis's own
 /// memory does not.
-pub fn is_summed(mapping: &Mapping) -> bool {
-    let ours = mapping.start >= Addr(OURS.start) && mapping.end <= Addr(OURS.end);
-    mapping.prot & prot::WRITE != 0 && !mapping.is_vvar() && !ours
+pub fn is_summed(Extent { range, prot, .. }: &Extent) -> bool {
+    let ours = range.start >= Addr(OURS.start) && range.end <= Addr(OURS.end);
+    prot & prot::WRITE != 0 && !ours
 }
 
 #[cfg(test)]

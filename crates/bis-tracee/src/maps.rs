@@ -1,12 +1,13 @@
 //! An address space's mappings, as `/proc/PID/maps` tells them.
 
-use std::{fs::File, ops::Range};
+use std::{fs::File, io, ops::Range};
 
-use bis_trace::types::{Addr, Tid};
+use bis_trace::types::{Addr, Tid, prot};
 
 use crate::{
     error::{Result, TraceeError},
-    proc, sys,
+    proc,
+    sys::{self, Mapped},
 };
 
 /// One line of `/proc/PID/maps`.
@@ -43,6 +44,11 @@ impl Mapping {
 
     pub fn is_vvar(&self) -> bool {
         self.name.starts_with(b"[vvar")
+    }
+
+    /// The whole of it.
+    pub fn extent(&self) -> Extent {
+        Extent { range: self.start..self.end, prot: self.prot, shared: self.shared }
     }
 }
 
@@ -96,6 +102,12 @@ pub struct Extent {
     pub shared: bool,
 }
 
+impl Extent {
+    pub fn is_writable(&self) -> bool {
+        self.prot & prot::WRITE != 0
+    }
+}
+
 /// What is mapped in these ranges, range by range, in order of address. A process may have tens of thousands
 /// of mappings, of which few are in question: where the kernel tells single ones (Linux 6.11), not all are
 /// read.
@@ -103,18 +115,38 @@ pub struct Extent {
 /// # Errors
 /// Where the task is gone.
 pub fn extents(tid: Tid, ranges: &[Range<Addr>]) -> Result<Vec<Extent>> {
+    let found = ask(tid, ranges, sys::mapping_from)?;
+    found.map_or_else(|| Ok(parts_of(&read(tid)?, ranges)), Ok)
+}
+
+/// All that a task can write to, in order of address: asked for so, not picked from all that is mapped,
+/// where the kernel tells single mappings.
+///
+/// # Errors
+/// Where the task is gone.
+pub fn writable(tid: Tid) -> Result<Vec<Extent>> {
+    let all = Addr(0)..Addr(1 << 63);
+    let found = ask(tid, std::slice::from_ref(&all), sys::writable_mapping_from)?;
+    found.map_or_else(|| Ok(read(tid)?.iter().map(Mapping::extent).filter(Extent::is_writable).collect()), Ok)
+}
+
+/// What the question finds in these ranges, asked again and again from the end of what was found last. None:
+/// the kernel does not know the question.
+fn ask(
+    tid: Tid,
+    ranges: &[Range<Addr>],
+    question: impl Fn(&File, Addr) -> io::Result<Mapped>,
+) -> Result<Option<Vec<Extent>>> {
     let failed = |source| TraceeError::Os { what: "look at the mappings", tid, source };
     let maps = File::open(proc::path(tid, "maps")).map_err(failed)?;
     let mut extents = Vec::new();
     for range in ranges {
         let mut at = range.start;
         while at < range.end {
-            let mapped = match sys::mapping_from(&maps, at) {
+            let mapped = match question(&maps, at) {
                 Ok(mapped) => mapped,
                 Err(error) if error.raw_os_error() == Some(libc::ENOENT) => break,
-                Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => {
-                    return Ok(parts_of(&read(tid)?, ranges));
-                }
+                Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => return Ok(None),
                 Err(error) => return Err(failed(error)),
             };
             let part = mapped.start.max(range.start)..mapped.end.min(range.end);
@@ -124,7 +156,7 @@ pub fn extents(tid: Tid, ranges: &[Range<Addr>]) -> Result<Vec<Extent>> {
             at = mapped.end;
         }
     }
-    Ok(extents)
+    Ok(Some(extents))
 }
 
 fn parts_of(mappings: &[Mapping], ranges: &[Range<Addr>]) -> Vec<Extent> {
@@ -139,6 +171,8 @@ fn parts_of(mappings: &[Mapping], ranges: &[Range<Addr>]) -> Vec<Extent> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+
     use super::*;
 
     #[test]
@@ -159,6 +193,23 @@ mod tests {
         let maps = read(Tid(i32::try_from(std::process::id()).unwrap())).unwrap();
         assert!(maps.windows(2).all(|pair| pair[0].end <= pair[1].start));
         assert!(maps.iter().any(|m| m.name == b"[stack]"));
+    }
+
+    #[test]
+    fn what_can_be_written_to_is_the_same_whichever_way_it_is_asked_for() {
+        // A process that stands still: other tests map and unmap in this one.
+        let piped = std::process::Stdio::piped;
+        let mut child = std::process::Command::new("cat").stdin(piped()).stdout(piped()).spawn().unwrap();
+        let tid = Tid(i32::try_from(child.id()).unwrap());
+        child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let found = writable(tid).unwrap();
+        let all = read(tid).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let picked: Vec<Extent> = all.iter().map(Mapping::extent).filter(|e| e.prot & 2 != 0).collect();
+        assert_eq!(found, picked);
+        assert!(found.len() > 2 && found.len() < all.len());
     }
 
     #[test]

@@ -23,7 +23,7 @@ use bis_trace::{
 };
 use bis_tracee::{
     Glance, Memory, TraceeError,
-    maps::{self, Mapping},
+    maps::{self, Extent},
     pagemap::{Page, PageMap},
     place, task,
     ticks::RESUME_FLAG,
@@ -100,7 +100,7 @@ impl AddressSpace {
 
     /// Leaves of private mappings of files that may change what the program itself has written there: stores
     /// through a shared mapping of the file are seen in the other pages at once, and in replay later.
-    fn keep_own_pages(&self, tid: Tid, mappings: &mut Vec<Mapping>) -> Result<()> {
+    fn keep_own_pages(&self, tid: Tid, mappings: &mut Vec<Extent>) -> Result<()> {
         if self.views().is_empty() {
             return Ok(());
         }
@@ -108,11 +108,12 @@ impl AddressSpace {
         let pages = PageMap::open(tid).map_err(os)?;
         let mut kept = Vec::new();
         for mapping in mappings.drain(..) {
-            if !self.views().overlaps(mapping.start, mapping.end) {
+            let (start, end) = (mapping.range.start, mapping.range.end);
+            if !self.views().overlaps(start, end) {
                 kept.push(mapping);
-            } else if mapping.prot & libc::PROT_WRITE.cast_unsigned() != 0 && !mapping.shared {
-                let own = |start, end| kept.push(Mapping { start, end, ..mapping.clone() });
-                pages.each_run(mapping.start, mapping.end, Page::is_own, own).map_err(os)?;
+            } else if mapping.is_writable() && !mapping.shared {
+                let own = |start, end| kept.push(Extent { range: start..end, ..mapping });
+                pages.each_run(start, end, Page::is_own, own).map_err(os)?;
             }
         }
         *mappings = kept;
@@ -351,11 +352,11 @@ impl Domain {
         let mut stacks = stack_pointers(&self.tasks);
         stacks.extend(self.space.old_stacks());
         // Of shared memory, what nobody else may change now.
-        let is_ours = |m: &Mapping| {
-            let range = self.space.shared().at(m.start);
+        let is_ours = |m: &Extent| {
+            let range = self.space.shared().at(m.range.start);
             !m.shared || range.is_some_and(|range| self.tokens.holds(range.object))
         };
-        let mut mappings = maps::read(tid)?;
+        let mut mappings = maps::writable(tid)?;
         self.space.keep_own_pages(tid, &mut mappings)?;
         let all = mappings.clone();
         mappings.retain(is_ours);
@@ -399,7 +400,7 @@ impl Domain {
         held.extend(look_around(Glance::new(&self.memory, tid), &regs, is_left_out));
         let pieces = held.iter().map(|piece| (piece.addr, piece.data.len() as u64));
         let ranges: Vec<(Addr, u64)> = pieces.chain([(regs.sp(), STACK_LEN)]).collect();
-        let mappings = maps::read(tid)?;
+        let mappings = maps::writable(tid)?;
         let saved = self.saved_on_stacks(&mappings, &ranges);
         let held = place::leave_out(held, &saved);
         let mut seen = place::look(
@@ -487,7 +488,7 @@ fn may_lead_into(before: &[u8], middle: &Range<u64>) -> bool {
 }
 
 impl Crew {
-    pub fn saved_on_stacks(&self, mappings: &[Mapping], ranges: &[(Addr, u64)]) -> Vec<Range<Addr>> {
+    pub fn saved_on_stacks(&self, mappings: &[Extent], ranges: &[(Addr, u64)]) -> Vec<Range<Addr>> {
         let stacks = stacks_within(stack_pointers(&self.tasks), ranges);
         let mut saved = saved_states(&self.memory, &stacks, mappings);
         saved.extend(saved_masks(&self.memory, &stacks, mappings));
@@ -496,9 +497,9 @@ impl Crew {
 }
 
 /// What of a stack lies below its end, and in the same private mapping: address and length.
-fn left_below(mappings: &[Mapping], sp: Addr) -> Option<(Addr, u64)> {
-    let stack = mappings.iter().find(|m| m.start <= sp && sp < m.end && !m.shared)?;
-    let start = sp.saturating_sub(place::LEFT_LEN).max(stack.start);
+fn left_below(mappings: &[Extent], sp: Addr) -> Option<(Addr, u64)> {
+    let stack = mappings.iter().find(|m| m.range.contains(&sp) && !m.shared)?;
+    let start = sp.saturating_sub(place::LEFT_LEN).max(stack.range.start);
     (start < sp).then_some((start, sp - start))
 }
 

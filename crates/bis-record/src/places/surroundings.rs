@@ -15,7 +15,7 @@ use bis_trace::{
 };
 use bis_tracee::{
     Glance, Memory, checksum,
-    maps::Mapping,
+    maps::Extent,
     pagemap::{Page, PageMap},
     xsave,
 };
@@ -55,17 +55,18 @@ const PATCH_LEN: u64 = 64;
 
 /// These mappings, but of shared ones that would be looked at whole only what the task has touched: the file
 /// system would find room for all else that is read, and may not have it.
-pub fn touched(tid: Tid, mappings: Vec<Mapping>) -> Vec<Mapping> {
+pub fn touched(tid: Tid, mappings: Vec<Extent>) -> Vec<Extent> {
     let mut pages = None;
     let mut touched = Vec::new();
     for mapping in mappings {
-        if !mapping.shared || mapping.end - mapping.start > WHOLE_MAX {
+        let (start, end) = (mapping.range.start, mapping.range.end);
+        if !mapping.shared || end - start > WHOLE_MAX {
             touched.push(mapping);
             continue;
         }
         let Ok(pages) = pages.get_or_insert_with(|| PageMap::open(tid)) else { continue };
-        let found = |start, end| touched.push(Mapping { start, end, ..mapping.clone() });
-        if let Err(error) = pages.each_run(mapping.start, mapping.end, Page::is_there, found) {
+        let found = |start, end| touched.push(Extent { range: start..end, ..mapping });
+        if let Err(error) = pages.each_run(start, end, Page::is_there, found) {
             tracing::debug!(%error, "shared memory is not looked at");
         }
     }
@@ -142,15 +143,16 @@ impl Surroundings {
         regs: &Registers,
         stacks: &[Addr],
         saved: impl FnOnce(&[(Addr, u64)]) -> Vec<Range<Addr>>,
-        mappings: &[Mapping],
+        mappings: &[Extent],
         left: Option<(Addr, u64)>,
         written: &[(Addr, Addr)],
     ) -> Surroundings {
         let writable = mappings.iter().filter(|m| checksum::is_summed(m)).filter_map(|mapping| {
             // As in checksums: what lies below a stack pointer does not all repeat.
-            let within = stacks.iter().filter(|rsp| mapping.start <= **rsp && **rsp < mapping.end);
-            let start = within.map(|rsp| rsp.page_ceil()).max().unwrap_or(mapping.start);
-            (start < mapping.end).then_some((start, mapping.end))
+            let range = &mapping.range;
+            let within = stacks.iter().filter(|rsp| range.contains(*rsp));
+            let start = within.map(|rsp| rsp.page_ceil()).max().unwrap_or(range.start);
+            (start < range.end).then_some((start, range.end))
         });
         let (whole, large): (Vec<_>, Vec<_>) = writable.partition(|(start, end)| end - start <= WHOLE_MAX);
         let mut near = near(glance, regs, &large);
@@ -236,19 +238,19 @@ pub fn stacks_within(mut stacks: Vec<Addr>, ranges: &[(Addr, u64)]) -> Vec<Addr>
 
 /// What tasks have saved of their vector registers on their stacks, which end here, and will not be the same
 /// in replay.
-pub fn saved_states(memory: &Memory, stacks: &[Addr], mappings: &[Mapping]) -> Vec<Range<Addr>> {
+pub fn saved_states(memory: &Memory, stacks: &[Addr], mappings: &[Extent]) -> Vec<Range<Addr>> {
     there(stacks, mappings).flat_map(|rsp| xsave::areas(memory, rsp, SAVED_LEN)).collect()
 }
 
 /// The words of those stacks that may be all that is left in sight of such a state. To look for a place, what
 /// else there is is enough.
-pub fn saved_masks(memory: &Memory, stacks: &[Addr], mappings: &[Mapping]) -> Vec<Range<Addr>> {
+pub fn saved_masks(memory: &Memory, stacks: &[Addr], mappings: &[Extent]) -> Vec<Range<Addr>> {
     there(stacks, mappings).flat_map(|rsp| xsave::masks(memory, rsp, SAVED_LEN)).collect()
 }
 
 /// The stacks that are mapped where they end: a look at the page below one would make it grow.
-fn there(stacks: &[Addr], mappings: &[Mapping]) -> impl Iterator<Item = Addr> {
-    let is_there = |rsp: &Addr| mappings.iter().any(|m| m.start <= *rsp && *rsp < m.end);
+fn there(stacks: &[Addr], mappings: &[Extent]) -> impl Iterator<Item = Addr> {
+    let is_there = |rsp: &Addr| mappings.iter().any(|m| m.range.contains(rsp));
     stacks.iter().copied().filter(is_there)
 }
 

@@ -109,6 +109,15 @@ pub fn mapping_from(maps: &File, addr: Addr) -> io::Result<Mapped> {
     query_mapping(maps, addr, flag::PROCMAP_QUERY_COVERING_OR_NEXT_VMA as u64)
 }
 
+/// As [`mapping_from`], of mappings that can be written to.
+///
+/// # Errors
+/// As [`mapping_from`].
+pub fn writable_mapping_from(maps: &File, addr: Addr) -> io::Result<Mapped> {
+    let flags = flag::PROCMAP_QUERY_COVERING_OR_NEXT_VMA as u64 | flag::PROCMAP_QUERY_VMA_WRITABLE as u64;
+    query_mapping(maps, addr, flags)
+}
+
 fn query_mapping(maps: &File, addr: Addr, flags: u64) -> io::Result<Mapped> {
     // SAFETY: a struct of numbers alone, for which zeros are values.
     let mut query: procmap_query = unsafe { std::mem::zeroed() };

@@ -94,10 +94,10 @@ impl Domain {
             Some(_) => return Ok(Begin::Unknown),
             None => {}
         }
-        let mut mappings = maps::read(tid)?;
+        let mut mappings = maps::writable(tid)?;
         mappings.retain(checksum::is_summed);
         let (own, shared): (Vec<_>, Vec<_>) = mappings.into_iter().partition(|m| !m.shared);
-        let ranges = own.iter().map(|m| (m.start, m.end)).collect();
+        let ranges = own.into_iter().map(|m| (m.range.start, m.range.end)).collect();
         let pid = self.task(tid)?.pid;
         self.process.crew.writes = with_slot(self, tid, |_, slot| Ok(Writes::begin(slot, pid, ranges)?))?;
         self.written.looks = 0;
