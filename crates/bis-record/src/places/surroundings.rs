@@ -178,6 +178,11 @@ impl Surroundings {
         changed(&self.copies, before.copies.iter(), PIECES_MAX)
     }
 
+    /// Is anything here that was not there?
+    pub fn differs_from(&self, before: &Surroundings) -> bool {
+        in_both(&self.copies, before.copies.iter()).any(|(_, now, then)| !differing(now, then).is_empty())
+    }
+
     /// What was left behind and has changed: little of it, because hardly ever anything depends on it.
     pub fn left_since(&self, before: &Surroundings) -> Vec<MemWrite> {
         changed(&self.left, before.all_left(), LEFT_MAX)
@@ -186,42 +191,58 @@ impl Surroundings {
 
 /// What is in these copies and was not in those before, in at most so many pieces.
 fn changed<'a>(
-    now: &Copies,
+    now: &'a Copies,
     before: impl Iterator<Item = &'a (Addr, Vec<u8>)> + Clone,
     most: usize,
 ) -> Vec<MemWrite> {
     let mut changed: Vec<MemWrite> = Vec::new();
-    for (addr, data) in now {
-        for (before_addr, before) in before.clone() {
-            let start = *addr.max(before_addr);
-            let end = (addr + data.len() as u64).min(before_addr + before.len() as u64);
-            if start >= end {
-                continue;
-            }
-            let part = |from: Addr, bytes: &'_ [u8]| -> (usize, usize) {
-                let at = usize::try_from(start - from).unwrap_or(bytes.len());
-                (at, at + usize::try_from(end - start).unwrap_or(0))
-            };
-            let (now, then) = (part(*addr, data), part(*before_addr, before));
-            let (now, then) = (data.get(now.0..now.1), before.get(then.0..then.1));
-            let words =
-                now.unwrap_or_default().chunks_exact(WORD).zip(then.unwrap_or_default().chunks_exact(WORD));
-            let addresses = start.and_behind(WORD);
-            let differ = addresses.zip(words).filter(|(_, (now, then))| now != then);
-            for (addr, (now, _)) in differ {
-                match changed.last_mut() {
-                    Some(piece)
-                        if piece.addr + piece.data.len() as u64 == addr && piece.data.len() < PIECE_LEN =>
-                    {
-                        piece.data.extend(now);
-                    }
-                    _ => changed.push(MemWrite { addr, data: now.to_vec() }),
+    for (start, now, then) in in_both(now, before) {
+        for at in differing(now, then) {
+            let (addr, word) = (start + at as u64, &now[at..at + WORD]);
+            match changed.last_mut() {
+                Some(piece)
+                    if piece.addr + piece.data.len() as u64 == addr && piece.data.len() < PIECE_LEN =>
+                {
+                    piece.data.extend(word);
                 }
+                _ => changed.push(MemWrite { addr, data: word.to_vec() }),
             }
         }
     }
     let step = changed.len().div_ceil(most).max(1);
     changed.into_iter().step_by(step).collect()
+}
+
+/// The memory that is in both: where each part begins, what it holds now, and what it held before.
+fn in_both<'a>(
+    now: &'a Copies,
+    before: impl Iterator<Item = &'a (Addr, Vec<u8>)> + Clone,
+) -> impl Iterator<Item = (Addr, &'a [u8], &'a [u8])> {
+    let all = now.iter().flat_map(move |now| before.clone().map(move |before| (now, before)));
+    all.filter_map(|((addr, now), (before_addr, before))| {
+        let start = *addr.max(before_addr);
+        let end = (addr + now.len() as u64).min(before_addr + before.len() as u64);
+        let len = usize::try_from(end.0.checked_sub(start.0)?).ok()?;
+        let part = |from: Addr, bytes: &'a [u8]| {
+            let at = usize::try_from(start - from).ok()?;
+            bytes.get(at..at + len)
+        };
+        Some((start, part(*addr, now)?, part(*before_addr, before)?))
+    })
+}
+
+/// Where the words begin that are not the same in these two. Most memory is: of a page at a time, that takes
+/// a fraction of looking at each word.
+fn differing(now: &[u8], then: &[u8]) -> Vec<usize> {
+    let mut found = Vec::new();
+    for (index, (now, then)) in now.chunks(PAGE_LEN).zip(then.chunks(PAGE_LEN)).enumerate() {
+        if now != then {
+            let words = now.chunks_exact(WORD).zip(then.chunks_exact(WORD)).enumerate();
+            let differ = words.filter(|(_, (now, then))| now != then);
+            found.extend(differ.map(|(at, _)| index * PAGE_LEN + at * WORD));
+        }
+    }
+    found
 }
 
 /// Those of the stacks that end here of which something may be saved in these ranges (address, length). Of a
@@ -319,6 +340,22 @@ mod tests {
 
     fn memory(addr: u64, bytes: &[u8]) -> Surroundings {
         Surroundings { copies: vec![(Addr(addr), bytes.to_vec())], ..Surroundings::default() }
+    }
+
+    #[test]
+    fn any_word_that_differs_is_found_and_none_that_is_in_one_of_the_two_alone() {
+        let then = vec![7; 3 * PAGE_LEN];
+        let is_seen = |at: usize, from: u64| {
+            let mut now = then.clone();
+            now[at] = 1;
+            let (now, then) = (memory(from, &now), memory(0x10_000, &then));
+            assert_eq!(now.differs_from(&then), !now.changed_since(&then).is_empty());
+            now.differs_from(&then)
+        };
+        assert!([0, 4095, 4096, 3 * PAGE_LEN - 1].into_iter().all(|at| is_seen(at, 0x10_000)));
+        assert!(!is_seen(0, 0xf000) && is_seen(4096, 0xf000), "its first page was not looked at before");
+        assert!(!is_seen(3 * PAGE_LEN - 1, 0x11_000) && !is_seen(0, 0x20_000));
+        assert!(!memory(0x10_000, &then).differs_from(&memory(0x10_000, &then)));
     }
 
     #[test]
