@@ -134,12 +134,16 @@ pub struct Places {
 /// offsets, and the log's entries. To be raised when one of these changes its meaning; then replay needs to
 /// know both, or refuses the older.
 ///
-/// 2: hooks change the address space, and an entry of such a call has a [`Change`].
-const AGREEMENT: u64 = 2;
+/// 2: hooks change the address space, and an entry of such a call has a [`Change`]. 3: they make arch_prctl
+/// and set_tid_address, whose entries have one, too.
+const AGREEMENT: u64 = 3;
 
-/// The one before, which has no such calls, says one place less, and has the answers of cpuid here.
-const AGREEMENT_BEFORE: u64 = 1;
-const CPUID_BASE_BEFORE: u64 = 0x7000_6000;
+/// The one before has neither of the two calls.
+const AGREEMENT_WITHOUT_TASKS: u64 = 2;
+
+/// The first does not change the address space, says one place less, and has the answers of cpuid here.
+const AGREEMENT_WITHOUT_CHANGES: u64 = 1;
+const CPUID_BASE_WITHOUT_CHANGES: u64 = 0x7000_6000;
 
 const PLACES_MAGIC: [u8; 8] = *b"BISHOOKS";
 
@@ -150,8 +154,8 @@ impl Places {
     /// Bytes.
     pub const LEN: usize = 8 * 12;
 
-    /// Of the agreement before.
-    const LEN_BEFORE: usize = 8 * 11;
+    /// Of the first agreement.
+    const LEN_WITHOUT_CHANGES: usize = 8 * 11;
 
     /// Those of this version's hooks.
     pub const OURS: Places = Places {
@@ -174,24 +178,22 @@ impl Places {
     pub fn of(image: &[u8]) -> Option<Places> {
         let (text, said) = image.get(..Self::SEEN)?.split_at(Self::SEEN - Self::LEN);
         if let Some(words) = said.strip_prefix(&PLACES_MAGIC) {
-            return Places::said(words, AGREEMENT);
+            return Places::said(words, &[AGREEMENT, AGREEMENT_WITHOUT_TASKS]);
         }
-        let before = usize::try_from(CPUID_BASE_BEFORE - TEXT_BASE).unwrap_or(0);
-        let before = text.get(before - Self::LEN_BEFORE..before)?;
-        if let Some(words) = before.strip_prefix(&PLACES_MAGIC) {
-            return Places::said(words, AGREEMENT_BEFORE);
+        let end = usize::try_from(CPUID_BASE_WITHOUT_CHANGES - TEXT_BASE).unwrap_or(0);
+        let first = text.get(end - Self::LEN_WITHOUT_CHANGES..end)?;
+        if let Some(words) = first.strip_prefix(&PLACES_MAGIC) {
+            return Places::said(words, &[AGREEMENT_WITHOUT_CHANGES]);
         }
         // Or hooks that do not say it.
         let is_silent = said.iter().all(|byte| *byte == 0);
         (is_silent && is_replayed_text(text.get(..TEXT.len())?)).then_some(Places::OURS)
     }
 
-    /// What hooks of this agreement say, behind the magic.
-    fn said(words: &[u8], agreement: u64) -> Option<Places> {
+    /// What hooks of one of these agreements say, behind the magic.
+    fn said(words: &[u8], agreements: &[u64]) -> Option<Places> {
         let word = |at: usize| Some(u64::from_le_bytes(words.get(8 * at..8 * at + 8)?.try_into().ok()?));
-        if word(0)? != agreement {
-            return None;
-        }
+        let agreement = word(0).filter(|agreement| agreements.contains(agreement))?;
         let place = |at: usize| word(at).filter(|place| (TEXT_BASE..PLACES_BASE).contains(place));
         Some(Places {
             enter: place(1)?,
@@ -203,7 +205,7 @@ impl Places {
             copy_fault: place(7)?,
             safepoint_end: place(8)?,
             diverged: place(9)?,
-            change_end: if agreement == AGREEMENT { place(10)? } else { 0 },
+            change_end: if agreement == AGREEMENT_WITHOUT_CHANGES { 0 } else { place(10)? },
         })
     }
 
@@ -296,10 +298,10 @@ pub struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// What the call has changed of the address space, if it has.
+    /// What the call has changed of the address space, or of the task, if it has.
     pub fn change(&self) -> Option<Change> {
-        let is_memory = !self.left && MEMORY_CALLS.contains(&self.nr);
-        let data: &[u8; size_of::<Change>()] = self.data.try_into().ok().filter(|_| is_memory)?;
+        let may_change = !self.left && CHANGING_CALLS.contains(&self.nr);
+        let data: &[u8; size_of::<Change>()] = self.data.try_into().ok().filter(|_| may_change)?;
         let word = |at: usize| data[at..at + 8].try_into().map(u64::from_le_bytes).ok();
         Some(Change {
             nr: word(offset_of!(Change, nr))?,
@@ -315,21 +317,34 @@ impl Change {
     pub const MPROTECT: u64 = libc::SYS_mprotect.cast_unsigned();
     pub const MUNMAP: u64 = libc::SYS_munmap.cast_unsigned();
     pub const MADVISE: u64 = libc::SYS_madvise.cast_unsigned();
+    pub const ARCH_PRCTL: u64 = libc::SYS_arch_prctl.cast_unsigned();
+    /// How an arch_prctl says where thread-local storage is (asm/prctl.h).
+    pub const SET_TID_ADDRESS: u64 = libc::SYS_set_tid_address.cast_unsigned();
+
+    /// Does replay's hook make it, too?
+    pub fn is_made_again(&self) -> bool {
+        self.nr != Change::SET_TID_ADDRESS
+    }
 
     /// The arguments with which replay's hook makes it.
     pub fn args(&self) -> [u64; 6] {
+        if self.nr == Change::ARCH_PRCTL {
+            return [self.how, self.addr, 0, 0, 0, 0];
+        }
         let (flags, fd) = if self.nr == Change::MMAP { (MAP_AGAIN, u64::MAX) } else { (0, 0) };
         [self.addr, self.len, self.how, flags, fd, 0]
     }
 }
 
 /// The calls whose entries may have a [`Change`].
-const MEMORY_CALLS: [u16; 5] = [
+const CHANGING_CALLS: [u16; 7] = [
     libc::SYS_mmap as u16,
     libc::SYS_mprotect as u16,
     libc::SYS_munmap as u16,
     libc::SYS_brk as u16,
     libc::SYS_madvise as u16,
+    libc::SYS_arch_prctl as u16,
+    libc::SYS_set_tid_address as u16,
 ];
 
 /// The entries of a log, up to its end or its first damage.

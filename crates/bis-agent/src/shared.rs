@@ -427,12 +427,13 @@ layout! { CHANGE;
     /// The data of a call that has changed the address space: what replay does so that the same is so.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Change {
-        /// mmap (of private memory, at this place), munmap, mprotect or madvise.
+        /// mmap (of private memory, at this place), munmap, mprotect or madvise; arch_prctl (where thread-local
+        /// storage is); set_tid_address, which replay leaves out.
         pub nr: u64,
         pub addr: u64,
-        /// Bytes, whole pages.
+        /// Bytes, whole pages; 0 of what is no memory.
         pub len: u64,
-        /// The protection, or the advice.
+        /// The protection, the advice, or ARCH_SET_FS.
         pub how: u64,
     }
 }

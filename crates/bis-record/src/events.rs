@@ -221,6 +221,9 @@ impl Recorder<'_> {
         let alone = hooks.area.get(state::ALONE) != 0;
         let log = hooks.area.take_log();
         self.checkpoints.note(&plain::changes(&log));
+        if let (Some(addr), Some(task)) = (plain::named_word(&log), self.tasks.get_mut(&tid)) {
+            task.named.set_clear_tid(addr);
+        }
         let seq = self.session.writer.next_seq();
         self.push(seq, tid, EventKind::Hooked { alone, log }, Vec::new())
     }

@@ -72,7 +72,8 @@ shapes! {
         Random,
         /// Not a new action for SIGSEGV, which the recorder wants to know.
         Sigaction,
-        /// It changes the address space, in memory of which the recorder knows nothing (`memory.c`).
+        /// It changes the address space, in memory of which the recorder knows nothing, or what the kernel keeps
+        /// of the task (`memory.c`).
         Memory,
     }
 }
@@ -330,6 +331,8 @@ mod tests {
             "prlimit64",
             "rseq",
             "set_robust_list",
+            "set_tid_address",
+            "arch_prctl",
             "select",
             "pselect6",
             "ppoll",
@@ -374,7 +377,6 @@ mod tests {
             "chdir",
             "process_vm_readv",
             "shmat",
-            "set_tid_address",
             "setrlimit",
             "sched_setaffinity",
             "setns",

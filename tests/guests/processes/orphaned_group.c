@@ -37,6 +37,8 @@ static pid_t group(bool is_caught, bool is_killed) {
 }
 
 int main(void) {
+  // A shell may have it ignored (nohup).
+  signal(SIGHUP, SIG_DFL);
   char text[200] = "";
   size_t len = 0;
   // The pipe's end tells that all have ended.

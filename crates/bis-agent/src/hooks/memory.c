@@ -2,10 +2,14 @@
 // only: what is mapped, is the program's, and is nothing that the recorder knows of. The ranges of which that is so are in a list
 // that is kept here and by the supervisor, which takes out of it what an event makes unlike that. What is missing in it is only slower.
 //
+// And two with which each thread begins: arch_prctl, where it says where thread-local storage is, and set_tid_address, which names
+// a word for the kernel to clear.
+//
 // Replay must do the same to its address space. An entry says what, so that it comes at the same place among the program's stores;
-// there the call stops, and its supervisor lets it be made.
+// there the call stops, and its supervisor lets it be made. A named word is the supervisor's to know: replay does not name it.
 //
 // The two ways have different branches. So where branches are counted, nothing is done here.
+#include <asm/prctl.h>
 #include <asm/unistd.h>
 #include <linux/mman.h>
 
@@ -107,6 +111,12 @@ static u64 plan_change(u64 *a, u64 nr, struct change *c) {
       return 0;
     }
     return is_range && is_plain(a[0], a[0] + len);
+  case __NR_arch_prctl:
+    *c = (struct change){.nr = nr, .addr = a[1], .how = a[0]};
+    return a[0] == ARCH_SET_FS;
+  case __NR_set_tid_address:
+    *c = (struct change){.nr = nr, .addr = a[0]};
+    return 1;
   case __NR_brk:
     // It shrinks by what is plain.
     if (!S->brk) return 0;
@@ -177,7 +187,8 @@ static u64 change_again(struct frame *f, u64 nr, u64 check) {
     const struct change *c = (const struct change *)(e + 1);
     u64 is_map = c->nr == __NR_mmap;
     u64 a[6] = {c->addr, c->len, c->how, is_map ? MAP_AGAIN : 0, is_map ? -1ul : 0, 0};
-    if (hooks_change(a, c->nr) != (is_map ? (i64)c->addr : 0)) hooks_diverged();
+    if (c->nr == __NR_arch_prctl) a[0] = c->how, a[1] = c->addr, a[2] = 0;
+    if (c->nr != __NR_set_tid_address && hooks_change(a, c->nr) != (is_map ? (i64)c->addr : 0)) hooks_diverged();
   }
   S->pos += len;
   f->rax = e->result;

@@ -29,6 +29,12 @@ pub fn changes(log: &[u8]) -> Vec<Effect> {
     entries(log).filter_map(|entry| effect(&entry.change()?)).collect()
 }
 
+/// The word that the last set_tid_address of a log has named, if there is one.
+pub fn named_word(log: &[u8]) -> Option<Addr> {
+    let changes = entries(log).filter_map(|entry| entry.change());
+    changes.filter(|change| change.nr == Change::SET_TID_ADDRESS).last().map(|change| Addr(change.addr))
+}
+
 fn effect(change: &Change) -> Option<Effect> {
     let Change { nr, addr, len, how } = *change;
     let how = u32::try_from(how).ok()?;
@@ -37,6 +43,7 @@ fn effect(change: &Change) -> Option<Effect> {
         Change::MPROTECT => Effect::Protect { addr: Addr(addr), len, prot: how },
         Change::MUNMAP => Effect::Unmap { addr: Addr(addr), len },
         Change::MADVISE => Effect::Advise { addr: Addr(addr), len, advice: how },
+        // Nothing that a mapping would show: arch_prctl, set_tid_address.
         _ => return None,
     })
 }
@@ -170,6 +177,22 @@ mod tests {
             assert!(!may_be_plain(MAP_PRIVATE | ANONYMOUS | other), "{other:#x}");
         }
         assert!(!may_be_plain(SHARED | ANONYMOUS) && !may_be_plain(DROPPABLE | ANONYMOUS));
+    }
+
+    #[test]
+    fn the_last_word_that_a_log_names_is_the_task_s_and_is_no_change_of_memory() {
+        let entry = |change: Option<Change>| {
+            let data: Vec<u64> = change.map_or_else(Vec::new, |it| vec![it.nr, it.addr, it.len, it.how]);
+            let nr = change.map_or(Change::SET_TID_ADDRESS, |change| change.nr);
+            let head = nr | (2 + data.len() as u64) << 12;
+            [vec![head, 0], data].concat().into_iter().flat_map(u64::to_le_bytes).collect::<Vec<u8>>()
+        };
+        let change = |nr, addr, how| Some(Change { nr, addr, len: 0, how });
+        let named = |addr| change(Change::SET_TID_ADDRESS, addr, 0);
+        let log = [named(0x1000), change(Change::ARCH_PRCTL, 0x3000, 0x1002), named(0x2000)].map(entry);
+        assert_eq!(named_word(&log.concat()), Some(Addr(0x2000)));
+        assert_eq!(named_word(&log[1]), None);
+        assert!(changes(&log.concat()).is_empty());
     }
 
     #[test]

@@ -14,7 +14,8 @@ use crate::{
 impl Task {
     /// Its hooks begin to consume this log.
     pub(crate) fn begin_log(&mut self, hooked: &Hooked) {
-        self.changes = entries(&hooked.log).filter_map(|entry| entry.change()).collect();
+        let changes = entries(&hooked.log).filter_map(|entry| entry.change());
+        self.changes = changes.filter(Change::is_made_again).collect();
     }
 
     /// It stands in front of a call with which a hook changes the address space. None: of another one, or of
@@ -24,10 +25,7 @@ impl Task {
             return None;
         }
         let is_next = |change: &Change| {
-            let [addr, len, how, ..] = change.args();
-            (change.nr, change.args()) == (regs.orig_rax, regs.args())
-                && is_own(Addr(addr), len)
-                && may_change(change.nr, how)
+            (change.nr, change.args()) == (regs.orig_rax, regs.args()) && may_change(change)
         };
         let change = self.changes.front().copied().filter(is_next)?;
         self.changes.pop_front();
@@ -70,7 +68,7 @@ impl Task {
         let Some(change) = self.next_change(regs, run.hooks) else { return Ok(None) };
         let range = changed(change);
         traps.forget_pages(range.clone());
-        let has_content = change.nr != Change::MPROTECT;
+        let has_content = ![Change::MPROTECT, Change::ARCH_PRCTL].contains(&change.nr);
         let touched = if has_content { traps.watched_in(&range) } else { Vec::new() };
         if traps.areas.is_empty() && touched.is_empty() {
             // The kernel makes it as the task goes on.
@@ -86,12 +84,15 @@ impl Task {
 }
 
 /// Is that what a recording makes in a hook?
-fn may_change(nr: u64, how: u64) -> bool {
+fn may_change(Change { nr, addr, len, how }: &Change) -> bool {
     const READ_AND_WRITE: u64 = 3;
-    match nr {
-        Change::MMAP | Change::MPROTECT => how <= READ_AND_WRITE,
-        Change::MUNMAP => how == 0,
-        Change::MADVISE => is_harmless(how),
+    let is_own = is_own(Addr(*addr), *len);
+    match *nr {
+        Change::MMAP | Change::MPROTECT => is_own && *how <= READ_AND_WRITE,
+        Change::MUNMAP => is_own && *how == 0,
+        Change::MADVISE => is_own && is_harmless(*how),
+        // An address that need not be one of memory.
+        Change::ARCH_PRCTL => *how == u64::from(linux_raw_sys::general::ARCH_SET_FS),
         _ => false,
     }
 }

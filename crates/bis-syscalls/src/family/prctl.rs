@@ -7,7 +7,7 @@ use crate::plan::{Count, When, Written};
 #[rustfmt::skip]
 pub(crate) static ROWS: &[Row] = &[
     call(157, "prctl", &[named("option", &PRCTL_OPTIONS), hex("arg2"), hex("arg3"), hex("arg4"), hex("arg5")], Never).by(Handler::Prctl).plan(prctl).note("PR_SET_MM fails with EPERM, as without CAP_SYS_RESOURCE").hooked_for(Rule::of(HookShape::Prctl), &[]),
-    call(158, "arch_prctl", &[named("option", &ARCH_PRCTL_OPTIONS), hex("addr")], Never).by(Handler::ArchPrctl).plan(arch_prctl),
+    call(158, "arch_prctl", &[named("option", &ARCH_PRCTL_OPTIONS), hex("addr")], Never).by(Handler::ArchPrctl).plan(arch_prctl).hooked_for(Rule::of(HookShape::Memory), &[]),
 ];
 
 const PR_GET_AUXV: u32 = 0x4155_5856;

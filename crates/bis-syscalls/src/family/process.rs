@@ -37,7 +37,7 @@ pub(crate) static ROWS: &[Row] = &[
     call(124, "getsid", &[int("pid")], Never),
     call(135, "personality", &[hex("persona")], Never).by(Handler::Personality),
     call(186, "gettid", &[], Never),
-    call(218, "set_tid_address", &[ptr("tid")], Never).by(Handler::SetTidAddress),
+    call(218, "set_tid_address", &[ptr("tid")], Never).by(Handler::SetTidAddress).hooked_for(Rule::of(HookShape::Memory), &[]),
     call(231, "exit_group", &[int("status")], Never).by(Handler::ExitGroup),
     call(247, "waitid", &[int("which"), int("id"), out("info", Fixed(128)), named("options", &WAIT_FLAGS), out("rusage", Fixed(144))], If(waitid_waits)).by(Handler::Wait).plan(waitid).hooked_for(Rule::of(HookShape::Wait).flags(3), &[piece(2, Fixed(128)), piece(4, Fixed(144))]),
     call(272, "unshare", &[named("flags", &CLONE_FLAGS)], Never).traced("descriptors come and go that the hooks know nothing of"),
