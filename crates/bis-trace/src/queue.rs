@@ -18,6 +18,7 @@ use std::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use crate::{
@@ -31,6 +32,13 @@ use crate::{
 
 /// Bytes of messages that wait for the background thread or are in its hands.
 pub const QUEUED_BYTES_MAX: usize = 8 << 20;
+
+/// How long the background thread waits for more before it looks by itself, and how often it does so before
+/// it has to be woken.
+const DOZE: Duration = Duration::from_millis(1);
+const DOZES: u32 = 8;
+/// Bytes for which it is woken at once. A log of hooked calls that lies in its area still is in the way there.
+const DOZING_BYTES_MAX: usize = 128 << 10;
 
 /// Buffers larger than this are not kept for the next chunk.
 const REUSED_BYTES_MAX: usize = 1 << 20;
@@ -142,9 +150,35 @@ pub trait Sink: Send {
     fn finish(&mut self, whole: bool);
 }
 
+/// What the background thread does.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Rest {
+    #[default]
+    Works,
+    /// It waits for a moment, and looks by itself whether something has come. To wake a thread takes the
+    /// caller longer than to hand over what a short process has to say.
+    Dozes,
+    /// It waits to be woken.
+    Sleeps,
+}
+
+impl Rest {
+    /// Is it to be woken for what is queued, so many bytes?
+    fn is_to_be_woken(self, queued_bytes: usize) -> bool {
+        match self {
+            Rest::Works => false,
+            Rest::Dozes => queued_bytes >= DOZING_BYTES_MAX,
+            Rest::Sleeps => true,
+        }
+    }
+}
+
 #[derive(Default)]
 struct State {
     waiting: VecDeque<Raw>,
+    rest: Rest,
+    /// How many wait for room, or for something to be written.
+    waiters: usize,
     queued_bytes: usize,
     /// How many buffers were handed over, and how many of them are done with.
     submitted: u64,
@@ -199,12 +233,14 @@ impl Queue {
                 && state.failure.is_none()
                 && !state.closed
         };
-        let mut state = self.room.wait_while(self.lock(), full).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.wait_for_room(self.lock(), full);
         Queue::refusal(&state)?;
         state.queued_bytes += len;
         state.submitted += 1;
         state.waiting.push_back(raw);
-        self.work.notify_one();
+        if state.rest.is_to_be_woken(state.queued_bytes) {
+            self.work.notify_one();
+        }
         Ok(())
     }
 
@@ -213,11 +249,26 @@ impl Queue {
         let state = self.lock();
         let until = state.submitted;
         let is_waiting = |state: &mut State| state.done < until && state.failure.is_none();
-        let state = self.room.wait_while(state, is_waiting).unwrap_or_else(PoisonError::into_inner);
+        self.work.notify_one();
+        let state = self.wait_for_room(state, is_waiting);
         match &state.failure {
             Some(failure) => Err(failure.clone()),
             None => Ok(()),
         }
+    }
+
+    /// Waits for as long as `is_waiting`, which is asked again when something is done with.
+    fn wait_for_room<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+        mut is_waiting: impl FnMut(&mut State) -> bool,
+    ) -> MutexGuard<'s, State> {
+        while is_waiting(&mut state) {
+            state.waiters += 1;
+            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiters -= 1;
+        }
+        state
     }
 
     /// No more comes. What is queued will be written.
@@ -244,7 +295,19 @@ impl Queue {
     /// The next buffer, or none after the end. Waits.
     fn next(&self) -> Option<Raw> {
         let idle = |state: &mut State| state.waiting.is_empty() && !state.closed;
-        let mut state = self.work.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
+        for _ in 0..DOZES {
+            if !idle(&mut state) {
+                break;
+            }
+            state.rest = Rest::Dozes;
+            (state, _) = self.work.wait_timeout(state, DOZE).unwrap_or_else(PoisonError::into_inner);
+        }
+        if idle(&mut state) {
+            state.rest = Rest::Sleeps;
+            state = self.work.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.rest = Rest::Works;
         state.waiting.pop_front()
     }
 
@@ -258,7 +321,9 @@ impl Queue {
             bytes.clear();
             state.spare.push(bytes);
         }
-        self.room.notify_all();
+        if state.waiters > 0 {
+            self.room.notify_all();
+        }
     }
 }
 
