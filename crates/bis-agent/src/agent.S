@@ -20,25 +20,38 @@ bis_untraced_end:
 
     # Several of them: the list of calls is at rbx and ends at r12. Each has its number, six arguments, and
     # what it must return; the first that returns something else is the last one. The int3 gives control back.
+    # Above the number, bits say that the call makes a descriptor, whichever, which stays in r13 (SERIES_MAKES), or that
+    # it has that one as its first or its fifth argument.
     .balign 16
     .globl bis_series
     .type bis_series, @function
 bis_series:
     cmp %r12, %rbx
     je bis_series_out
-    mov (%rbx), %rax
+    mov (%rbx), %eax
+    mov 4(%rbx), %ecx
     mov 8(%rbx), %rdi
     mov 16(%rbx), %rsi
     mov 24(%rbx), %rdx
     mov 32(%rbx), %r10
     mov 40(%rbx), %r8
     mov 48(%rbx), %r9
+    test $2, %ecx                   # SERIES_TAKES_FIRST
+    cmovnz %r13, %rdi
+    test $4, %ecx                   # SERIES_TAKES_FIFTH
+    cmovnz %r13, %r8
     syscall
     .globl bis_series_end
 bis_series_end:
-    cmp 56(%rbx), %rax
+    testb $1, 4(%rbx)               # SERIES_MAKES
+    jz 1f
+    test %rax, %rax
+    js bis_series_out
+    mov %rax, %r13
+    jmp 2f
+1:  cmp 56(%rbx), %rax
     jne bis_series_out
-    add $64, %rbx
+2:  add $64, %rbx
     jmp bis_series
     .globl bis_series_out
 bis_series_out:

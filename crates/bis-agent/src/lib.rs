@@ -49,6 +49,14 @@ pub const UNTRACED_SYSCALL_END: u64 = symbols::UNTRACED_END;
 /// call's number, its six arguments, and what it must return for the series to go on.
 pub const SERIES: u64 = symbols::SERIES;
 
+/// Beside a call's number in a [`SERIES`]: it makes a descriptor, which stays in r13. The series goes on
+/// whichever it is, unless it is an error.
+pub const SERIES_MAKES: u64 = 1 << 32;
+/// It has the descriptor in r13 as its first argument.
+pub const SERIES_TAKES_FIRST: u64 = 2 << 32;
+/// It has that as its fifth argument.
+pub const SERIES_TAKES_FIFTH: u64 = 4 << 32;
+
 /// What a seccomp filter sees as instruction pointer for the calls of a [`SERIES`].
 pub const SERIES_SYSCALL_END: u64 = symbols::SERIES_END;
 

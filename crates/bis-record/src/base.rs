@@ -2,7 +2,7 @@
 
 use std::{
     ffi::{CString, OsStr},
-    fs::File,
+    fs::{self, File},
     os::unix::ffi::{OsStrExt, OsStringExt},
     path::Path,
     sync::Arc,
@@ -72,6 +72,11 @@ impl Session {
     /// Keeps a file's content in the trace.
     pub fn keep(&self, file: &File, path: &[u8]) -> Result<FileId> {
         Ok(self.writer.files().keep(file, path)?.file)
+    }
+
+    /// A file that was kept already, and has not changed: without opening it.
+    pub fn find_kept(&self, meta: &fs::Metadata, path: &[u8]) -> Option<FileId> {
+        self.writer.files().find(meta, path)
     }
 }
 

@@ -103,16 +103,7 @@ impl FileStore<'_> {
         if !stat.is_file() {
             return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")));
         }
-        let linkable = match fate {
-            Fate::Unknown => is_system_file(&stat, path),
-            Fate::Changes => false,
-            Fate::Stays => true,
-        };
-        let key = Identity {
-            // Our own links change it, and those of other recordings: not the content.
-            ctime_ns: if linkable { 0 } else { nanoseconds(stat.ctime(), stat.ctime_nsec()) },
-            ..Identity::of(&stat)
-        };
+        let (key, linkable) = identity(&stat, path, fate);
         let settled = fate != Fate::Changes && key.is_settled() && !is_in_memory(source);
         let mut store = self.store();
         if settled && let Some(index) = store.by_key.get(&key) {
@@ -137,6 +128,15 @@ impl FileStore<'_> {
             store.by_key.insert(key, index);
         }
         Ok(store.entries[index].clone())
+    }
+
+    /// The file as it was kept, of which this is `stat` now: without opening it. None: it was not, or it may
+    /// have changed since.
+    pub fn find(&self, stat: &fs::Metadata, path: &[u8]) -> Option<FileId> {
+        let (key, _) = identity(stat, path, Fate::Unknown);
+        let store = self.store();
+        let index = key.is_settled().then(|| store.by_key.get(&key))??;
+        Some(store.entries[*index].file)
     }
 
     /// The hash of the content of a file that was kept, and the content, which nothing changes any more.
@@ -216,6 +216,18 @@ impl FileStore<'_> {
         store.by_digest.insert(entry.digest, index);
         Ok(())
     }
+}
+
+/// What a file is known by, and whether it may be linked to.
+fn identity(stat: &fs::Metadata, path: &[u8], fate: Fate) -> (Identity, bool) {
+    let linkable = match fate {
+        Fate::Unknown => is_system_file(stat, path),
+        Fate::Changes => false,
+        Fate::Stays => true,
+    };
+    // Our own links change it, and those of other recordings: not the content.
+    let ctime_ns = if linkable { 0 } else { nanoseconds(stat.ctime(), stat.ctime_nsec()) };
+    (Identity { ctime_ns, ..Identity::of(stat) }, linkable)
 }
 
 /// A file that is to be kept.

@@ -38,7 +38,7 @@ use crate::{
     log_rooms::{self, Hold, Room, Rooms},
     memory::Memory,
     proc, put_back,
-    remote::{Planned, Remote},
+    remote::{Planned, Remote, Returns},
     sys,
     task::Stopped,
 };
@@ -160,8 +160,9 @@ impl Area {
         let prot = (libc::PROT_READ | libc::PROT_WRITE).cast_unsigned().into();
         let flags = (libc::MAP_SHARED | libc::MAP_FIXED).cast_unsigned().into();
         let args = [AREA_BASE, AREA_LEN, prot, flags, fd.arg(), 0];
-        let mapping = Planned { nr: libc::SYS_mmap, args, returns: AREA_BASE };
-        let close = Planned { nr: libc::SYS_close, args: [fd.arg(), 0, 0, 0, 0, 0], returns: 0 };
+        let mapping = Planned { nr: libc::SYS_mmap, args, returns: Returns::This(AREA_BASE) };
+        let close =
+            Planned { nr: libc::SYS_close, args: [fd.arg(), 0, 0, 0, 0, 0], returns: Returns::This(0) };
         address_limit::beside(&mut remote, |remote| map(remote, [mapping, close]))?;
         remote.finish()?;
         let area = Area::map(&file, count).map_err(failed("map the hooks' memory here"))?;

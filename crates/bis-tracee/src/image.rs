@@ -19,7 +19,7 @@ use crate::{
     maps,
     memory::Memory,
     modes,
-    remote::{Planned, Remote},
+    remote::{Planned, Remote, Returns},
     spawn::{Program, Spawn, SpawnError, spawn_in},
     sys,
     task::{self, Stopped},
@@ -96,7 +96,7 @@ pub fn map_hooks(slot: &mut Option<Stopped>, memory: &Memory, image: &[u8]) -> R
     let len = AREA_BASE - TEXT_BASE;
     let prot = (libc::PROT_READ | libc::PROT_EXEC).cast_unsigned().into();
     let args = [TEXT_BASE, len, prot, FLAGS.cast_unsigned().into(), u64::MAX, 0];
-    let text = Planned { nr: libc::SYS_mmap, args, returns: TEXT_BASE };
+    let text = Planned { nr: libc::SYS_mmap, args, returns: Returns::This(TEXT_BASE) };
     // What may fail is done first.
     let area = Area::make_with(slot, memory, text)?;
     memory.write(Addr(TEXT_BASE), image)?;

@@ -22,8 +22,8 @@
 mod kept;
 
 use bis_agent::{
-    ARGUMENT_AT, ROW_SYSCALL, ROW_SYSCALL_END, SERIES, SERIES_LIST, SERIES_OUT, UNTRACED_SYSCALL,
-    UNTRACED_SYSCALL_END,
+    ARGUMENT_AT, ROW_SYSCALL, ROW_SYSCALL_END, SERIES, SERIES_LIST, SERIES_MAKES, SERIES_OUT,
+    SERIES_TAKES_FIFTH, SERIES_TAKES_FIRST, UNTRACED_SYSCALL, UNTRACED_SYSCALL_END,
 };
 use bis_syscalls::errno::RESTARTS;
 use bis_trace::types::{Addr, Registers, Signal, Tid};
@@ -60,8 +60,52 @@ pub enum Executed {
 #[derive(Clone, Copy, Debug)]
 pub struct Planned {
     pub nr: i64,
+    /// The first and the fifth may be [`MADE`].
     pub args: [u64; 6],
-    pub returns: u64,
+    pub returns: Returns,
+}
+
+/// What a call of a series must return.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Returns {
+    This(u64),
+    /// A descriptor, whichever: the calls behind may have it as an argument ([`MADE`]).
+    Descriptor,
+}
+
+/// As an argument of a call of a series: the descriptor that a call before has made.
+pub const MADE: u64 = 1 << 63;
+
+impl Planned {
+    /// Its entry in the list of a series.
+    fn to_words(self) -> [u64; 8] {
+        let Planned { nr, args, returns } = self;
+        assert!([1, 2, 3, 5].iter().all(|at| args[*at] != MADE), "only the first and the fifth can be one");
+        let mut number = nr.cast_unsigned();
+        for (argument, bit) in [(0, SERIES_TAKES_FIRST), (4, SERIES_TAKES_FIFTH)] {
+            number |= if args[argument] == MADE { bit } else { 0 };
+        }
+        let returns = match returns {
+            Returns::This(word) => word,
+            Returns::Descriptor => {
+                number |= SERIES_MAKES;
+                0
+            }
+        };
+        let [a, b, c, d, e, f] = args;
+        [number, a, b, c, d, e, f, returns]
+    }
+}
+
+/// How far a series came.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Series {
+    /// How many of its calls have returned what they must.
+    pub made: usize,
+    /// What the last one has returned.
+    pub result: i64,
+    /// The last descriptor that was made; none was if nothing says that one was to be.
+    pub descriptor: u64,
 }
 
 /// Bytes of an entry in the list of a series; how many have room.
@@ -184,17 +228,16 @@ impl<'a> Remote<'a> {
     ///
     /// # Errors
     /// As [`Remote::call`], and where its memory cannot be written.
-    pub fn series(&mut self, memory: &Memory, calls: &[Planned]) -> Result<(usize, i64)> {
-        let (mut made, mut result) = (0, 0);
+    pub fn series(&mut self, memory: &Memory, calls: &[Planned]) -> Result<Series> {
+        let mut so_far = Series::default();
         for part in calls.chunks(SERIES_MAX) {
-            let of_part;
-            (of_part, result) = self.part_of_series(memory, part)?;
-            made += of_part;
-            if of_part < part.len() {
+            let of_part = self.part_of_series(memory, part, so_far.descriptor)?;
+            so_far = Series { made: so_far.made + of_part.made, ..of_part };
+            if of_part.made < part.len() {
                 break;
             }
         }
-        Ok((made, result))
+        Ok(so_far)
     }
 
     /// As [`Remote::series`], for calls that must not fail.
@@ -202,23 +245,21 @@ impl<'a> Remote<'a> {
     /// # Errors
     /// As [`Remote::must`].
     pub fn must_all(&mut self, what: &'static str, memory: &Memory, calls: &[Planned]) -> Result<()> {
-        let (made, result) = self.series(memory, calls)?;
+        let Series { made, result, .. } = self.series(memory, calls)?;
         if made == calls.len() { Ok(()) } else { Err(self.refused(what, result)) }
     }
 
-    fn part_of_series(&mut self, memory: &Memory, calls: &[Planned]) -> Result<(usize, i64)> {
+    fn part_of_series(&mut self, memory: &Memory, calls: &[Planned], descriptor: u64) -> Result<Series> {
         assert!(self.way == Way::Single, "calls in a row are made one by one");
-        let entry = |call: &Planned| {
-            let words = [&[call.nr.cast_unsigned()][..], &call.args, &[call.returns]].concat();
-            words.into_iter().flat_map(u64::to_le_bytes)
-        };
-        let list: Vec<u8> = calls.iter().flat_map(entry).collect();
+        let list: Vec<u8> =
+            calls.iter().flat_map(|call| call.to_words()).flat_map(u64::to_le_bytes).collect();
         memory.write(Addr(SERIES_LIST), &list)?;
         let (rbx, r12) = (SERIES_LIST, SERIES_LIST + list.len() as u64);
-        let regs = Registers { rip: SERIES, orig_rax: u64::MAX, rbx, r12, ..self.saved }.wide();
+        let r13 = descriptor;
+        let regs = Registers { rip: SERIES, orig_rax: u64::MAX, rbx, r12, r13, ..self.saved }.wide();
         let regs = self.run_to_int3(&regs, Addr(SERIES_OUT))?;
         let made = usize::try_from(regs.rbx.saturating_sub(SERIES_LIST)).unwrap_or(0) / SERIES_ENTRY;
-        Ok((made, regs.result()))
+        Ok(Series { made, result: regs.result(), descriptor: regs.r13 })
     }
 
     /// Lets the task go on with these registers to the int3 at `end`; those that it has there.
@@ -534,6 +575,7 @@ mod tests {
     fn mmap(at: u64, returns: u64) -> Planned {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
         let flags = flags.cast_unsigned().into();
+        let returns = Returns::This(returns);
         Planned { nr: libc::SYS_mmap, args: [at, PAGE, 3, flags, u64::MAX, 0], returns }
     }
 
@@ -554,19 +596,61 @@ mod tests {
     }
 
     #[test]
+    fn calls_of_a_series_have_the_descriptor_that_one_before_them_has_made() {
+        for (mut slot, memory) in both_modes() {
+            let mut remote = Remote::new(&mut slot).unwrap();
+            let tid = remote.tid();
+            let descriptors = || crate::proc::fds(tid).unwrap().len();
+            let open = |name: &[u8]| {
+                memory.write(Addr(ARGUMENT_AT), name).unwrap();
+                let args = [bis_trace::types::Fd::CURRENT_FOLDER.arg(), ARGUMENT_AT, 0, 0, 0, 0];
+                Planned { nr: libc::SYS_openat, args, returns: Returns::Descriptor }
+            };
+            let flags = (libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE).cast_unsigned().into();
+            let map = |at: u64| {
+                let args = [at, PAGE, 1, flags, MADE, 0];
+                Planned { nr: libc::SYS_mmap, args, returns: Returns::This(at) }
+            };
+            let close =
+                Planned { nr: libc::SYS_close, args: [MADE, 0, 0, 0, 0, 0], returns: Returns::This(0) };
+            let before = descriptors();
+            // So many that the descriptor goes from one list to the next.
+            let maps = (0..40).map(|n| map(PLACE + n * PAGE));
+            let calls: Vec<Planned> = [open(b"/bin/true\0")].into_iter().chain(maps).chain([close]).collect();
+            assert_eq!(remote.series(&memory, &calls).unwrap().made, calls.len());
+            assert_eq!(memory.read_vec(Addr(PLACE + 39 * PAGE), 4).unwrap(), b"\x7fELF");
+            assert_eq!(descriptors(), before);
+            // It is said which one it is, where the series ends early.
+            let calls = [open(b"/bin/true\0"), map(PLACE), close];
+            let Series { made, descriptor, .. } = remote.series(&memory, &calls).unwrap();
+            assert_eq!((made, descriptors()), (1, before + 1));
+            assert_eq!(remote.call(close.nr, [descriptor, 0, 0, 0, 0, 0]).unwrap(), 0);
+            assert_eq!(descriptors(), before);
+            // None is made.
+            let calls = [open(b"/no/such/file\0"), map(PLACE + 50 * PAGE)];
+            let Series { made, result, .. } = remote.series(&memory, &calls).unwrap();
+            assert_eq!((made, result), (0, -i64::from(libc::ENOENT)));
+            remote.finish().unwrap();
+            end(slot);
+        }
+    }
+
+    #[test]
     fn a_series_ends_with_the_first_call_that_returns_something_else() {
         for (mut slot, memory) in both_modes() {
             let before = slot.as_ref().unwrap().regs().unwrap();
             let mut remote = Remote::new(&mut slot).unwrap();
             let calls = [0, 1, 2].map(|n| mmap(PLACE + n * PAGE, PLACE + n * PAGE));
-            assert_eq!(remote.series(&memory, &calls).unwrap(), (3, (PLACE + 2 * PAGE).cast_signed()));
+            let Series { made, result, .. } = remote.series(&memory, &calls).unwrap();
+            assert_eq!((made, result), (3, (PLACE + 2 * PAGE).cast_signed()));
             memory.write(Addr(PLACE), &[1; 3 * PAGE as usize]).unwrap();
             // The second one is refused, and nobody comes to the third.
             let calls = [3, 0, 4].map(|n| mmap(PLACE + n * PAGE, PLACE + n * PAGE));
-            assert_eq!(remote.series(&memory, &calls).unwrap(), (1, -i64::from(libc::EEXIST)));
+            let Series { made, result, .. } = remote.series(&memory, &calls).unwrap();
+            assert_eq!((made, result), (1, -i64::from(libc::EEXIST)));
             assert!(memory.read_u32(Addr(PLACE + 4 * PAGE)).is_err());
             assert!(remote.must_all("map", &memory, &calls).is_err());
-            assert_eq!(remote.series(&memory, &[]).unwrap().0, 0);
+            assert_eq!(remote.series(&memory, &[]).unwrap().made, 0);
             // More than there is room for at once.
             let many: Vec<Planned> = (10..50).map(|n| mmap(PLACE + n * PAGE, PLACE + n * PAGE)).collect();
             remote.must_all("map", &memory, &many).unwrap();

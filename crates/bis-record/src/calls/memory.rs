@@ -247,8 +247,17 @@ impl Domain {
         if self.map_settings(made, (&name, meta.st_size()), outcome)? {
             return Ok(());
         }
-        let file = open_new(made, &path)?;
         let (key, is_as_installed) = (key_of(&meta), is_as_installed(&meta, &name));
+        if is_as_installed
+            && !is_shared
+            && prot & prot::EXEC == 0
+            && let Some(file) = self.session.find_kept(&meta, &name)
+        {
+            // Each process maps the same few libraries, piece by piece.
+            outcome.effects.push(Effect::Map { addr, len, prot, backing: Backing::File { file, offset } });
+            return Ok(());
+        }
+        let file = open_new(made, &path)?;
         let is_written =
             is_shared && (proc::is_open_for_writing(tid, fd) || self.session.registry.find(key).is_some());
         if is_written || is_shared && !is_as_installed && !is_archive(&file) {

@@ -43,7 +43,7 @@ use bis_tracee::{
     Memory, Stopped, address_limit,
     maps::{self, Mapping},
     proc,
-    remote::{Planned, Remote},
+    remote::{MADE, Planned, Remote, Returns, Series},
 };
 
 use crate::{
@@ -294,42 +294,43 @@ pub(super) fn map_pieces(
     pieces: &[(Addr, u64, u64, bool)],
 ) -> bis_tracee::Result<bool> {
     let Ok(meta) = file.metadata() else { return Ok(false) };
+    let flags = u64::from((libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK).cast_unsigned());
+    let args = [Fd::CURRENT_FOLDER.arg(), ARGUMENT_AT, flags, 0, 0, 0];
+    let open = Planned { nr: libc::SYS_openat, args, returns: Returns::Descriptor };
+    let map = |(addr, len, offset, must_be_free): &(Addr, u64, u64, bool)| {
+        let fixed = if *must_be_free { libc::MAP_FIXED_NOREPLACE } else { libc::MAP_FIXED };
+        let flags = u64::from((libc::MAP_PRIVATE | fixed).cast_unsigned());
+        let args = [addr.0, *len, prot::READ_EXEC.into(), flags, MADE, *offset];
+        Planned { nr: libc::SYS_mmap, args, returns: Returns::This(addr.0) }
+    };
+    let close = Planned { nr: libc::SYS_close, args: [MADE, 0, 0, 0, 0, 0], returns: Returns::This(0) };
+    let calls: Vec<Planned> = [open].into_iter().chain(pieces.iter().map(map)).chain([close]).collect();
     let mut remote = Remote::new(slot)?;
     let tid = remote.tid();
     // By its name, which it may not have there (another root, another user); or as we have it open.
     let ours = proc::own_fd(file);
-    let mut fd = None;
+    let mut is_mapped = false;
     for name in [path.as_os_str().as_bytes(), ours.as_os_str().as_bytes()] {
-        if name.len() as u64 >= ARGUMENT_MAX || !name.starts_with(b"/") {
+        // What has this name for the task. (Who puts another file in its place now has made one of the same
+        // content: the name says what that is.)
+        let seen = || proc::identity(proc::seen_by(tid, Fd::CURRENT_FOLDER, name));
+        let is_long = name.len() as u64 >= ARGUMENT_MAX || !name.starts_with(b"/");
+        if is_long || seen() != Some((meta.dev(), meta.ino())) {
             continue;
         }
         memory.write(Addr(ARGUMENT_AT), &[name, b"\0"].concat())?;
-        let flags = u64::from((libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK).cast_unsigned());
-        let at = Fd::CURRENT_FOLDER.arg();
-        let found = remote.call(libc::SYS_openat, [at, ARGUMENT_AT, flags, 0, 0, 0])?;
-        let Some(found) = Fd::made(found) else { continue };
-        if proc::identity(proc::fd(tid, found)) == Some((meta.dev(), meta.ino())) {
-            fd = Some(found);
-            break;
+        let Series { made, descriptor, .. } =
+            address_limit::beside(&mut remote, |remote| remote.series(memory, &calls))?;
+        if made == 0 {
+            // It may not open it.
+            continue;
         }
-        remote.call(libc::SYS_close, [found.arg(), 0, 0, 0, 0, 0])?;
-    }
-    let Some(fd) = fd else {
-        remote.finish()?;
-        return Ok(false);
-    };
-    let map = |(addr, len, offset, must_be_free): &(Addr, u64, u64, bool)| {
-        let fixed = if *must_be_free { libc::MAP_FIXED_NOREPLACE } else { libc::MAP_FIXED };
-        let flags = u64::from((libc::MAP_PRIVATE | fixed).cast_unsigned());
-        let args = [addr.0, *len, prot::READ_EXEC.into(), flags, fd.arg(), *offset];
-        Planned { nr: libc::SYS_mmap, args, returns: addr.0 }
-    };
-    let close = Planned { nr: libc::SYS_close, args: [fd.arg(), 0, 0, 0, 0, 0], returns: 0 };
-    let calls: Vec<Planned> = pieces.iter().map(map).chain([close]).collect();
-    let made = address_limit::beside(&mut remote, |remote| Ok(remote.series(memory, &calls)?.0))?;
-    if made < pieces.len() {
-        remote.call(close.nr, close.args)?;
+        is_mapped = made > pieces.len();
+        if !is_mapped {
+            remote.call(close.nr, [descriptor, 0, 0, 0, 0, 0])?;
+        }
+        break;
     }
     remote.finish()?;
-    Ok(made >= pieces.len())
+    Ok(is_mapped)
 }

@@ -93,6 +93,20 @@ fn a_settled_file_is_hashed_once() {
 }
 
 #[test]
+fn a_kept_file_is_found_again_by_what_is_known_of_it_until_it_may_have_changed() {
+    let set = Set::new();
+    let find = |path: &str| set.writer.files().find(&fs::metadata(path).unwrap(), b"/some/where");
+    let old = "/usr/bin/env";
+    assert_eq!(find(old), None);
+    let entry = set.keep(&File::open(old).unwrap());
+    assert_eq!(find(old), Some(entry.file));
+    // Just written: a change would not show in its times.
+    let (file, path) = set.file("a", b"content");
+    set.keep(&file);
+    assert_eq!(find(path.to_str().unwrap()), None);
+}
+
+#[test]
 fn holes_stay_and_positions_too() {
     let set = Set::new();
     let (_, path) = set.file("sparse", b"");
