@@ -98,8 +98,8 @@ fn main() {
     hooks.extend(HOOKS.map(|name| {
         let more: &[&str] = match name {
             "saved" => &SAVED_FLAGS,
-            // There is little room, other compilers make other lengths, and these are never in a hurry.
-            "chance" | "waits" | "memory" => &["-Os"],
+            // There is little room, other compilers make other lengths, and these are hardly ever in a hurry.
+            "chance" | "waits" | "memory" | "vectors" | "shapes" => &["-Os"],
             _ => &[],
         };
         build.compile(&format!("src/hooks/{name}.c"), &[&HOOKS_FLAGS, more].concat())

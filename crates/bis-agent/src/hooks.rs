@@ -6,13 +6,14 @@ mod table;
 
 use std::mem::offset_of;
 
-use crate::shared::{CALL, EIGHTS, Head, LEFT, MAP_AGAIN};
+use crate::shared::{CALL, EIGHTS, Head, LEFT, MAP_AGAIN, MAP_KEPT_AGAIN};
 
 pub use crate::shared::{
     AREA_BASE, CALLS, CLONE_BYTES_MIN, COPIED_BASE, COUNT_RCX, COUNTDOWN, CPUID_BASE, Change, FALLBACK,
-    FD_CLASS_BASE, FDS, FILES_BASE, FILES_BITS, FdClass, IN_FNSTENV, IN_XSAVEC, LOG_BASE, LOG_LEN, MAP_PLAIN,
-    NR_LSL, NR_RDPID, NR_RDRAND, NR_RDSEED, NR_RDTSC, NR_RDTSCP, PAGE, PLAIN_BASE, PLAIN_MAX, Piece,
-    PieceKind, PlainRange, Row, SAFEPOINT, SCRATCH_BASE, TABLE_BASE, file_bit, flag, state,
+    FD_CLASS_BASE, FDS, FILES_BASE, FILES_BITS, FdClass, IN_FNSTENV, IN_XSAVEC, KEPT_BASE, KEPT_MAX,
+    KeptFile, LOG_BASE, LOG_LEN, MAP_PLAIN, NR_LSL, NR_RDPID, NR_RDRAND, NR_RDSEED, NR_RDTSC, NR_RDTSCP,
+    PAGE, PLAIN_BASE, PLAIN_MAX, Piece, PieceKind, PlainRange, Row, SAFEPOINT, SCRATCH_BASE, TABLE_BASE,
+    file_bit, flag, state,
 };
 pub use table::table;
 
@@ -135,11 +136,11 @@ pub struct Places {
 /// know both, or refuses the older.
 ///
 /// 2: hooks change the address space, and an entry of such a call has a [`Change`]. 3: they make arch_prctl
-/// and set_tid_address, whose entries have one, too.
+/// and set_tid_address, whose entries have one, too, and map kept files.
 const AGREEMENT: u64 = 3;
 
-/// The one before has neither of the two calls.
-const AGREEMENT_WITHOUT_TASKS: u64 = 2;
+/// The one before has neither of the two calls, nor files.
+const AGREEMENT_WITHOUT_FILES: u64 = 2;
 
 /// The first does not change the address space, says one place less, and has the answers of cpuid here.
 const AGREEMENT_WITHOUT_CHANGES: u64 = 1;
@@ -178,7 +179,7 @@ impl Places {
     pub fn of(image: &[u8]) -> Option<Places> {
         let (text, said) = image.get(..Self::SEEN)?.split_at(Self::SEEN - Self::LEN);
         if let Some(words) = said.strip_prefix(&PLACES_MAGIC) {
-            return Places::said(words, &[AGREEMENT, AGREEMENT_WITHOUT_TASKS]);
+            return Places::said(words, &[AGREEMENT, AGREEMENT_WITHOUT_FILES]);
         }
         let end = usize::try_from(CPUID_BASE_WITHOUT_CHANGES - TEXT_BASE).unwrap_or(0);
         let first = text.get(end - Self::LEN_WITHOUT_CHANGES..end)?;
@@ -301,13 +302,18 @@ impl Entry<'_> {
     /// What the call has changed of the address space, or of the task, if it has.
     pub fn change(&self) -> Option<Change> {
         let may_change = !self.left && CHANGING_CALLS.contains(&self.nr);
-        let data: &[u8; size_of::<Change>()] = self.data.try_into().ok().filter(|_| may_change)?;
-        let word = |at: usize| data[at..at + 8].try_into().map(u64::from_le_bytes).ok();
+        let is_long = self.data.len() == size_of::<Change>();
+        if !may_change || !is_long && self.data.len() != offset_of!(Change, file) {
+            return None;
+        }
+        let word = |at: usize| self.data.get(at..at + 8)?.try_into().map(u64::from_le_bytes).ok();
         Some(Change {
             nr: word(offset_of!(Change, nr))?,
             addr: word(offset_of!(Change, addr))?,
             len: word(offset_of!(Change, len))?,
             how: word(offset_of!(Change, how))?,
+            file: word(offset_of!(Change, file)).unwrap_or(0),
+            offset: word(offset_of!(Change, offset)).unwrap_or(0),
         })
     }
 }
@@ -326,13 +332,21 @@ impl Change {
         self.nr != Change::SET_TID_ADDRESS
     }
 
-    /// The arguments with which replay's hook makes it.
+    /// The number in the trace of the file that it maps.
+    pub fn file(&self) -> Option<u64> {
+        self.file.checked_sub(1).filter(|_| self.nr == Change::MMAP)
+    }
+
+    /// The arguments with which replay's hook makes it. Where a file is to be mapped, the descriptor is
+    /// another one: in its place is the file's number, plus 1.
     pub fn args(&self) -> [u64; 6] {
-        if self.nr == Change::ARCH_PRCTL {
-            return [self.how, self.addr, 0, 0, 0, 0];
+        let Change { nr, addr, len, how, file, offset } = *self;
+        match nr {
+            Change::ARCH_PRCTL => [how, addr, 0, 0, 0, 0],
+            Change::MMAP if file != 0 => [addr, len, how, MAP_KEPT_AGAIN, file, offset],
+            Change::MMAP => [addr, len, how, MAP_AGAIN, u64::MAX, 0],
+            _ => [addr, len, how, 0, 0, 0],
         }
-        let (flags, fd) = if self.nr == Change::MMAP { (MAP_AGAIN, u64::MAX) } else { (0, 0) };
-        [self.addr, self.len, self.how, flags, fd, 0]
     }
 }
 
@@ -371,6 +385,24 @@ mod tests {
     use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 
     use super::*;
+
+    #[test]
+    fn a_change_has_two_words_more_where_it_maps_a_file() {
+        let change = |nr: u16, words: &[u64]| {
+            let data: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            Entry { nr, left: false, result: 0, data: &data }.change()
+        };
+        let mmap = libc::SYS_mmap as u16;
+        let short = change(mmap, &[9, 0x1000, 0x2000, 3]).unwrap();
+        assert_eq!((short.file(), short.args()), (None, [0x1000, 0x2000, 3, MAP_AGAIN, u64::MAX, 0]));
+        let long = change(mmap, &[9, 0x1000, 0x2000, 1, 5, 0x3000]).unwrap();
+        assert_eq!((long.file(), long.args()), (Some(4), [0x1000, 0x2000, 1, MAP_KEPT_AGAIN, 5, 0x3000]));
+        for other in [&[9, 0x1000, 0x2000][..], &[9, 0x1000, 0x2000, 1, 5], &[9, 0x1000, 0x2000, 1, 5, 0, 0]]
+        {
+            assert_eq!(change(mmap, other), None);
+        }
+        assert_eq!(change(libc::SYS_read as u16, &[9, 0x1000, 0x2000, 3]), None);
+    }
 
     #[test]
     fn nothing_jumps_on_the_line_to_which_the_kernel_returns() {

@@ -80,6 +80,9 @@ constants! { ADDRESSES: u64;
     /// A bit for each descriptor that has a class, in the state's page: its large reads are copied, not
     /// cloned.
     COPIED_BASE = AREA_BASE + 0x800;
+    /// Files that the trace has kept and that nobody changes, in the state's page: a hook may map them.
+    /// (Recording.)
+    KEPT_BASE = AREA_BASE + 0xa00;
     /// The word that the dense text counts down, behind the state; and where a count of the dense text keeps
     /// rcx.
     COUNTDOWN = AREA_BASE + 0xf00;
@@ -105,6 +108,8 @@ constants! { COUNTS: usize;
     FDS = 4096;
     /// Plain ranges that there is room for. Each library has two, and Chromium a hundred libraries.
     PLAIN_MAX = 512;
+    /// Kept files that there is room for.
+    KEPT_MAX = 32;
 }
 
 const fn bits(flags: i32) -> u64 {
@@ -115,16 +120,22 @@ constants! { MEMORY: u64;
     /// What a plain mapping may be asked to be.
     MAP_PLAIN = bits(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE)
         | bits(libc::MAP_STACK | libc::MAP_POPULATE | libc::MAP_DENYWRITE | libc::MAP_EXECUTABLE);
+    /// What the mapping of a kept file may be asked to be.
+    MAP_KEPT = bits(libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE)
+        | bits(libc::MAP_POPULATE | libc::MAP_DENYWRITE | libc::MAP_EXECUTABLE);
     /// What the program may have of it.
     PROT_PLAIN = bits(libc::PROT_READ | libc::PROT_WRITE);
     /// What replay maps is the same, wherever the kernel has put it, and takes nothing of the machine before
     /// it is used.
     MAP_AGAIN = bits(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE);
+    /// The same of a kept file.
+    MAP_KEPT_AGAIN = bits(libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE);
 }
 
 const _: () = assert!(FILES_BASE >= AREA_BASE + state::LEN && FILES_BASE + FILES_BITS / 8 <= COPIED_BASE);
 const _: () = assert!(FILES_BITS == 1 << (64 - FILE_SHIFT));
-const _: () = assert!(COPIED_BASE + FDS as u64 / 8 <= COUNTDOWN && COUNT_RCX + 8 <= FD_CLASS_BASE);
+const _: () = assert!(COPIED_BASE + FDS as u64 / 8 <= KEPT_BASE && COUNT_RCX + 8 <= FD_CLASS_BASE);
+const _: () = assert!(KEPT_BASE + (KEPT_MAX * size_of::<KeptFile>()) as u64 <= COUNTDOWN);
 const _: () = assert!(LOG_BASE + LOG_LEN == PLAIN_BASE);
 const _: () = assert!(FD_CLASS_BASE + FDS as u64 <= SCRATCH_BASE && SCRATCH_BASE + SCRATCH_LEN == LOG_BASE);
 
@@ -423,18 +434,37 @@ layout! { RANGE;
     }
 }
 
+layout! { KEPT;
+    /// One of the files at [`KEPT_BASE`], by what fstat says of it.
+    #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+    pub struct KeptFile {
+        /// Its number in the trace, plus 1; 0: there are no more.
+        pub file: u64,
+        pub dev: u64,
+        pub ino: u64,
+        /// Bytes.
+        pub len: u64,
+        /// When it was last written to, nanoseconds since 1970.
+        pub mtime_ns: u64,
+    }
+}
+
 layout! { CHANGE;
     /// The data of a call that has changed the address space: what replay does so that the same is so.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Change {
-        /// mmap (of private memory, at this place), munmap, mprotect or madvise; arch_prctl (where thread-local
-        /// storage is); set_tid_address, which replay leaves out.
+        /// mmap (of private memory, at this place), munmap, mprotect or madvise; arch_prctl (where
+        /// thread-local storage is); set_tid_address, which replay leaves out.
         pub nr: u64,
         pub addr: u64,
         /// Bytes, whole pages; 0 of what is no memory.
         pub len: u64,
         /// The protection, the advice, or ARCH_SET_FS.
         pub how: u64,
+        /// mmap: the file's number in the trace, plus 1; 0, and no word of the entry: of no file.
+        pub file: u64,
+        /// Where in the file it begins, bytes; no word of the entry either.
+        pub offset: u64,
     }
 }
 
@@ -598,6 +628,7 @@ pub(crate) fn header() -> String {
     structure(&mut header, "row", ROW, size_of::<Row>());
     structure(&mut header, "entry", ENTRY, size_of::<Head>());
     structure(&mut header, "range", RANGE, size_of::<PlainRange>());
+    structure(&mut header, "kept_file", KEPT, size_of::<KeptFile>());
     structure(&mut header, "change", CHANGE, size_of::<Change>());
     header.push_str("\n#endif\n");
     header

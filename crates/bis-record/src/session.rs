@@ -41,6 +41,7 @@ use crate::{
     halted::Halted,
     hooks::{
         image::HookImage,
+        kept_files::KeptFiles,
         texts::Texts,
         watch::{Watch, Watched},
     },
@@ -95,6 +96,8 @@ pub struct Session {
     pub refused: Mutex<BTreeSet<u32>>,
     /// A mapping of Go's counters was refused, and is noted (`calls/compilers.rs`).
     pub counters_refused: AtomicBool,
+    /// The files that hooks may map.
+    pub kept_files: KeptFiles,
     /// For what it is to be looked who outside has it (`calls/outside.rs`).
     pub looks: Looks,
     next_domain: AtomicU32,
@@ -176,6 +179,7 @@ impl Session {
             shown: AtomicBool::new(false),
             refused: Mutex::default(),
             counters_refused: AtomicBool::new(false),
+            kept_files: KeptFiles::default(),
             looks: Looks::default(),
             next_domain: AtomicU32::new(1),
             next_checkpoint: AtomicU64::new(1),

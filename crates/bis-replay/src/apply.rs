@@ -1,11 +1,14 @@
 //! Making an event's outcome true: output first, as long as memory still holds what went out; then the
 //! effects, in order; then the bytes that the kernel wrote; then the registers.
 
-use std::{collections::HashSet, ops::Range};
+use std::{
+    collections::{BTreeSet, HashSet},
+    ops::Range,
+};
 
 use bis_trace::{
     event::{Backing, Echo, Effect, Outcome, Turn},
-    types::{Addr, DomainId, EventSeq, ObjectId, Registers, Tid},
+    types::{Addr, DomainId, EventSeq, FileId, ObjectId, Registers, Tid},
 };
 use bis_tracee::{Stopped, TraceeError, checksum, remote::Remote};
 
@@ -246,6 +249,38 @@ impl Replica<'_> {
                 self.effect_failed(seq, space::name_of(effect), error)
             })?;
         }
+        let is_at_entry = remote.is_at_entry();
+        remote.finish()?;
+        task.stopped = slot;
+        if is_at_entry {
+            task.leave_row();
+        }
+        Ok(())
+    }
+
+    /// The task has these files open, to be mapped by its hooks.
+    pub(crate) fn open_files(
+        &mut self,
+        task: &mut Task,
+        seq: EventSeq,
+        files: &BTreeSet<FileId>,
+        host: &mut dyn Host,
+    ) -> Result<(), Halt> {
+        if self.space.has_open(files) {
+            return Ok(());
+        }
+        let mut slot = task.stopped.take();
+        if slot.is_none() {
+            return Err(TraceeError::Died(task.ours).into());
+        }
+        let mut remote = Remote::in_a_row(&mut slot)?;
+        let opened = self.space.open_files(&mut remote, (self.world, &*host), files);
+        opened.map_err(|error| {
+            if error.is_death() && host.is_cancelled() {
+                return Halt::Cancelled;
+            }
+            self.effect_failed(seq, format!("map {} kept files in hooks", files.len()), error)
+        })?;
         let is_at_entry = remote.is_at_entry();
         remote.finish()?;
         task.stopped = slot;

@@ -7,8 +7,13 @@ mod go;
 mod pause;
 mod rounds;
 
+use std::collections::BTreeSet;
+
 use bis_agent::hooks::SAFEPOINT;
-use bis_trace::event::{Event, EventKind, LastWay, PausePlace, SignalPoint};
+use bis_trace::{
+    event::{Event, EventKind, LastWay, PausePlace, SignalPoint},
+    types::FileId,
+};
 
 use self::check::signal_text;
 pub(crate) use self::go::Gone;
@@ -18,7 +23,7 @@ use crate::{
     going::{Going, InVain, Search},
     host::Host,
     replica::{Limit, Replica, Stop, Who},
-    task::{Found, Hooked, Missing, Task},
+    task::{Found, Hooked, Missing, Task, changes, mapped_file},
 };
 
 /// What letting a task go on has come to.
@@ -31,7 +36,13 @@ pub(crate) enum Reach {
 
 impl Replica<'_> {
     /// The task is about to leave for its next event. None: that needs nothing of it.
-    pub(crate) fn set_out(&self, task: &mut Task, who: Who, kind: &EventKind) -> Result<Option<Going>, Halt> {
+    pub(crate) fn set_out(
+        &mut self,
+        task: &mut Task,
+        who: Who,
+        kind: &EventKind,
+        host: &mut dyn Host,
+    ) -> Result<Option<Going>, Halt> {
         task.missing = Missing::of(kind);
         let (end_stop, search) = match kind {
             EventKind::Syscall { nr, .. } | EventKind::SyscallEnter { nr, .. } => {
@@ -74,7 +85,7 @@ impl Replica<'_> {
             let what = format!("task {} ends behind a log of hooked calls that is not there", who.tid);
             return Err(self.inconsistent(who.seq, what));
         }
-        let hooked = self.begin_log(task, who, end_stop)?;
+        let hooked = self.begin_log(task, who, host, end_stop)?;
         Ok(Some(Going { hooked, search }))
     }
 
@@ -127,14 +138,22 @@ impl Replica<'_> {
     }
 
     /// Puts the hooked calls that come before the task's next event where the hooks find them.
-    fn begin_log(&self, task: &mut Task, who: Who, end_stop: bool) -> Result<Option<Hooked>, Halt> {
+    fn begin_log(
+        &mut self,
+        task: &mut Task,
+        who: Who,
+        host: &mut dyn Host,
+        end_stop: bool,
+    ) -> Result<Option<Hooked>, Halt> {
         let hooked = task.hooked.take();
         if let Some(hooked) = &hooked {
             self.space.put_log(hooked, end_stop).map_err(|error| {
                 let what = format!("put {:#x} bytes of hooked calls where they belong", hooked.log.len());
                 self.effect_failed(who.seq, what, error)
             })?;
-            task.begin_log(hooked);
+            let files: BTreeSet<FileId> = changes(&hooked.log).filter_map(|it| mapped_file(&it)).collect();
+            self.open_files(task, who.seq, &files, host)?;
+            task.begin_log(hooked, |file| self.space.descriptor_of(file));
         }
         Ok(hooked)
     }

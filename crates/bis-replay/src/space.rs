@@ -7,7 +7,7 @@
 //! the trace.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     fs::File,
     ops::Range,
     os::unix::{ffi::OsStrExt, fs::FileExt},
@@ -248,6 +248,42 @@ impl Space {
         self.memory.read_u64(Addr(AREA_BASE + state::SAVED_RAX))
     }
 
+    /// Has the task these kept files open?
+    pub(crate) fn has_open(&self, files: &BTreeSet<FileId>) -> bool {
+        files.iter().all(|file| self.open.contains_key(&Source::File(*file)))
+    }
+
+    /// The task's own descriptor for a kept file that it has open.
+    pub(crate) fn descriptor_of(&self, file: FileId) -> Option<Fd> {
+        self.open.get(&Source::File(file)).copied()
+    }
+
+    /// The task has all these kept files open, at once.
+    pub(crate) fn open_files(
+        &mut self,
+        remote: &mut Remote<'_>,
+        around: Around<'_>,
+        files: &BTreeSet<FileId>,
+    ) -> Result<(), EffectError> {
+        if files.len() > OPEN_MAX {
+            return Err(EffectError::Forbidden(format!("at most {OPEN_MAX} can be open")));
+        }
+        if self.open.len() + files.len() > OPEN_MAX {
+            self.close_all(remote)?;
+        }
+        for file in files {
+            self.descriptor(remote, around, Source::File(*file))?;
+        }
+        Ok(())
+    }
+
+    fn close_all(&mut self, remote: &mut Remote<'_>) -> Result<(), EffectError> {
+        for (_, fd) in self.open.drain() {
+            remote.must("close a file", libc::SYS_close, [fd.arg(), 0, 0, 0, 0, 0])?;
+        }
+        Ok(())
+    }
+
     /// The task's own descriptor for a file or object.
     fn descriptor(
         &mut self,
@@ -259,9 +295,7 @@ impl Space {
             return Ok(*fd);
         }
         if self.open.len() >= OPEN_MAX {
-            for (_, fd) in self.open.drain() {
-                remote.must("close a file", libc::SYS_close, [fd.arg(), 0, 0, 0, 0, 0])?;
-            }
+            self.close_all(remote)?;
         }
         let (file, mode) = match source {
             Source::File(file) => (world.mappable(file)?, libc::O_RDONLY),

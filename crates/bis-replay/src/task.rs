@@ -2,6 +2,7 @@
 //! `task/run.rs`, and while pages are guarded in `task/guarded.rs`.
 
 mod changes;
+mod due;
 mod guarded;
 mod interrupt;
 mod mapped;
@@ -10,7 +11,7 @@ mod run;
 
 use std::{collections::VecDeque, ops::Range};
 
-use bis_agent::hooks::{Change, Places};
+use bis_agent::hooks::Places;
 use bis_trace::types::{Addr, EventSeq, Registers, Signal, Tid};
 use bis_tracee::{
     Memory, Stopped, TraceeError,
@@ -22,6 +23,8 @@ use bis_tracee::{
 };
 use bytes::Bytes;
 
+use self::due::Due;
+pub(crate) use self::due::{changes, mapped_file};
 pub use self::interrupt::Interrupt;
 pub(crate) use self::missing::Missing;
 use crate::divergence::{Brief, call_name};
@@ -65,7 +68,7 @@ pub struct Task {
     /// What its hooks have to consume before its next event.
     pub hooked: Option<Hooked>,
     /// What the hooks that consume a log now will yet change of the address space, in order.
-    changes: VecDeque<Change>,
+    changes: VecDeque<Due>,
     /// Of a task of a 32-bit program that is kept without a thread: its thread-local storage.
     segments: Vec<[u8; 16]>,
 }

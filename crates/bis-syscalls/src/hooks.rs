@@ -72,8 +72,8 @@ shapes! {
         Random,
         /// Not a new action for SIGSEGV, which the recorder wants to know.
         Sigaction,
-        /// It changes the address space, in memory of which the recorder knows nothing, or what the kernel keeps
-        /// of the task (`memory.c`).
+        /// It changes the address space, in memory of which the recorder knows nothing, or what the kernel
+        /// keeps of the task (`memory.c`).
         Memory,
     }
 }

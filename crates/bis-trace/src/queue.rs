@@ -37,7 +37,8 @@ pub const QUEUED_BYTES_MAX: usize = 8 << 20;
 /// it has to be woken.
 const DOZE: Duration = Duration::from_millis(1);
 const DOZES: u32 = 8;
-/// Bytes for which it is woken at once. A log of hooked calls that lies in its area still is in the way there.
+/// Bytes for which it is woken at once. A log of hooked calls that lies in its area still is in the way
+/// there.
 const DOZING_BYTES_MAX: usize = 128 << 10;
 
 /// Buffers larger than this are not kept for the next chunk.

@@ -28,7 +28,8 @@ use bis_agent::{
     MEMFD_NAME,
     hooks::{
         self, AREA_BASE, AREA_LEN, COPIED_BASE, COUNT_RCX, COUNTDOWN, FD_CLASS_BASE, FDS, FILES_BASE,
-        FILES_BITS, FdClass, LOG_BASE, LOG_LEN, PLAIN_BASE, PLAIN_MAX, PlainRange, state,
+        FILES_BITS, FdClass, KEPT_BASE, KEPT_MAX, KeptFile, LOG_BASE, LOG_LEN, PLAIN_BASE, PLAIN_MAX,
+        PlainRange, state,
     },
 };
 
@@ -257,6 +258,7 @@ impl Area {
     fn word(&self, offset: u64) -> &AtomicU64 {
         let is_known = offset < state::LEN
             || [COUNTDOWN - AREA_BASE, COUNT_RCX - AREA_BASE].contains(&offset)
+            || (KEPT_BASE..COUNTDOWN).contains(&(AREA_BASE + offset))
             || (PLAIN..PLAIN + (PLAIN_LEN * PLAIN_MAX) as u64).contains(&offset);
         assert!(is_known && offset.is_multiple_of(8), "{offset:#x} is no word of the state");
         // SAFETY: within the mapping, which lives as long as `self`, and aligned; shared only as an atomic.
@@ -307,6 +309,25 @@ impl Area {
             self.set(at + offset_of!(PlainRange, end) as u64, range.end.0);
         }
         self.set(state::PLAINS, ranges.len() as u64);
+    }
+
+    /// The files that hooks may map, instead of those before. As with [`Area::set_plain`].
+    pub fn set_kept(&self, files: &[KeptFile]) {
+        let places = (KEPT_BASE - AREA_BASE..).step_by(size_of::<KeptFile>()).take(KEPT_MAX);
+        // Behind the last one, none.
+        let end = (files.len() < KEPT_MAX).then(KeptFile::default);
+        for (at, kept) in places.zip(files.iter().copied().chain(end)) {
+            let KeptFile { file, dev, ino, len, mtime_ns } = kept;
+            for (offset, word) in [
+                (offset_of!(KeptFile, file), file),
+                (offset_of!(KeptFile, dev), dev),
+                (offset_of!(KeptFile, ino), ino),
+                (offset_of!(KeptFile, len), len),
+                (offset_of!(KeptFile, mtime_ns), mtime_ns),
+            ] {
+                self.set(at + offset as u64, word);
+            }
+        }
     }
 
     fn logs(&self) -> MutexGuard<'_, Logs> {

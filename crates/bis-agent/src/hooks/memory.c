@@ -2,6 +2,9 @@
 // only: what is mapped, is the program's, and is nothing that the recorder knows of. The ranges of which that is so are in a list
 // that is kept here and by the supervisor, which takes out of it what an event makes unlike that. What is missing in it is only slower.
 //
+// A file may be mapped privately, too, of which the supervisor has said that the trace has it and that nobody changes it: the pieces
+// of libraries, but for their text.
+//
 // And two with which each thread begins: arch_prctl, where it says where thread-local storage is, and set_tid_address, which names
 // a word for the kernel to clear.
 //
@@ -10,6 +13,7 @@
 //
 // The two ways have different branches. So where branches are counted, nothing is done here.
 #include <asm/prctl.h>
+#include <asm/stat.h>
 #include <asm/unistd.h>
 #include <linux/mman.h>
 
@@ -19,6 +23,10 @@
 #define PAGE_UP(n) (((n) + (PAGE - 1)) & ~(PAGE - 1))
 
 #define RANGES ((volatile struct range *)PLAIN_BASE)
+#define KEPT ((volatile struct kept_file *)KEPT_BASE)
+
+// Bytes of a change of no file.
+enum { CHANGE_SHORT = __builtin_offsetof(struct change, file) };
 
 static __attribute__((noinline)) u64 is_plain(u64 start, u64 end) {
   if (start >= end) return 0;
@@ -72,6 +80,21 @@ static __attribute__((noinline)) void cut_plain(u64 start, u64 end) {
   }
 }
 
+// Which kept file is behind a descriptor? 0: none.
+static __attribute__((noinline)) u64 find_kept(u64 fd) {
+  if (!KEPT[0].file) return 0;
+  volatile struct stat *stat = (volatile struct stat *)SCRATCH_BASE;
+  u64 args[6] = {fd, SCRATCH_BASE, 0, 0, 0, 0};
+  i64 result = hooks_make(args, __NR_fstat);
+  S->phase = 1;
+  if (result) return 0;
+  u64 mtime = stat->st_mtime * 1000000000ul + stat->st_mtime_nsec;
+  for (u64 i = 0; i < KEPT_MAX && KEPT[i].file; i++)
+    if (KEPT[i].ino == stat->st_ino && KEPT[i].dev == stat->st_dev && KEPT[i].len == (u64)stat->st_size && KEPT[i].mtime_ns == mtime)
+      return KEPT[i].file;
+  return 0;
+}
+
 // What a call comes to, as far as that is known before it is made. 0: it cannot be made here.
 static u64 plan_change(u64 *a, u64 nr, struct change *c) {
   u64 len = PAGE_UP(a[1]);
@@ -79,9 +102,12 @@ static u64 plan_change(u64 *a, u64 nr, struct change *c) {
   u64 is_range = !(a[0] & (PAGE - 1)) && len >= a[1] && len && a[0] + len > a[0];
   switch (nr) {
   case __NR_mmap:
-    if (a[2] & ~(u64)PROT_PLAIN || a[3] & ~(u64)MAP_PLAIN || !len || len < a[1]) return 0;
-    if ((a[3] & (MAP_PRIVATE | MAP_ANONYMOUS)) != (MAP_PRIVATE | MAP_ANONYMOUS)) return 0;
-    return !(a[3] & MAP_FIXED) || (is_range && is_plain(a[0], a[0] + len));
+    if (a[2] & ~(u64)PROT_PLAIN || !(a[3] & MAP_PRIVATE) || !len || len < a[1]) return 0;
+    if (a[3] & MAP_FIXED && !(is_range && is_plain(a[0], a[0] + len))) return 0;
+    if (a[3] & MAP_ANONYMOUS) return !(a[3] & ~(u64)MAP_PLAIN);
+    if (a[3] & ~(u64)MAP_KEPT || !(c->file = find_kept(a[4]))) return 0;
+    c->offset = a[5];
+    return 1;
   case __NR_mprotect:
     return !(a[2] & ~(u64)PROT_PLAIN) && is_range && is_plain(a[0], a[0] + len);
   case __NR_munmap:
@@ -168,7 +194,7 @@ static u64 change(struct frame *f, u64 nr, u64 check) {
   e->result = result;
   if (c.nr) {
     *(struct change *)(e + 1) = c;
-    len += sizeof c;
+    len += c.file ? sizeof c : CHANGE_SHORT;
   }
   e->head = nr | len << (EIGHTS - 3);
   S->pos = pos + len;
@@ -187,6 +213,8 @@ static u64 change_again(struct frame *f, u64 nr, u64 check) {
     const struct change *c = (const struct change *)(e + 1);
     u64 is_map = c->nr == __NR_mmap;
     u64 a[6] = {c->addr, c->len, c->how, is_map ? MAP_AGAIN : 0, is_map ? -1ul : 0, 0};
+    // Its supervisor puts a descriptor in the place of the file's number.
+    if (len > sizeof *e + CHANGE_SHORT) a[3] = MAP_KEPT_AGAIN, a[4] = c->file, a[5] = c->offset;
     if (c->nr == __NR_arch_prctl) a[0] = c->how, a[1] = c->addr, a[2] = 0;
     if (c->nr != __NR_set_tid_address && hooks_change(a, c->nr) != (is_map ? (i64)c->addr : 0)) hooks_diverged();
   }

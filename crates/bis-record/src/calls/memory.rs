@@ -254,6 +254,10 @@ impl Domain {
             && let Some(file) = self.session.find_kept(&meta, &name)
         {
             // Each process maps the same few libraries, piece by piece.
+            if let Some(hooks) = &self.hooks {
+                self.session.kept_files.note(&meta, file);
+                self.session.kept_files.show(&hooks.area);
+            }
             outcome.effects.push(Effect::Map { addr, len, prot, backing: Backing::File { file, offset } });
             return Ok(());
         }

@@ -71,6 +71,7 @@ impl Hooks {
         // After that: a domain that watches a file from here on finds the area.
         let is_new = session.watch.mapped() != mapped;
         session.watch.show_files(&area);
+        session.kept_files.show(&area);
         if is_new {
             area.forget_files();
         }

@@ -17,6 +17,7 @@ pub mod dense;
 mod guards;
 pub mod image;
 mod inside;
+pub mod kept_files;
 pub mod makers;
 mod need;
 mod patching;

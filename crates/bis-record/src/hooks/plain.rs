@@ -6,7 +6,7 @@
 //! unless it is as plain as before: another protection, content that is given back. What is missing is only
 //! slower. What a program's begin has mapped, or a call of its own, is added there, if it is plain.
 
-use bis_trace::types::{Addr, prot};
+use bis_trace::types::{Addr, FileId, prot};
 use std::{cmp::Reverse, ops::Range, slice};
 
 use bis_agent::hooks::{Change, MAP_PLAIN, PLAIN_MAX, entries, state};
@@ -36,10 +36,14 @@ pub fn named_word(log: &[u8]) -> Option<Addr> {
 }
 
 fn effect(change: &Change) -> Option<Effect> {
-    let Change { nr, addr, len, how } = *change;
+    let Change { nr, addr, len, how, offset, .. } = *change;
     let how = u32::try_from(how).ok()?;
+    let backing = match change.file() {
+        Some(file) => Backing::File { file: FileId(u32::try_from(file).ok()?), offset },
+        None => Backing::Anonymous,
+    };
     Some(match nr {
-        Change::MMAP => Effect::Map { addr: Addr(addr), len, prot: how, backing: Backing::Anonymous },
+        Change::MMAP => Effect::Map { addr: Addr(addr), len, prot: how, backing },
         Change::MPROTECT => Effect::Protect { addr: Addr(addr), len, prot: how },
         Change::MUNMAP => Effect::Unmap { addr: Addr(addr), len },
         Change::MADVISE => Effect::Advise { addr: Addr(addr), len, advice: how },
@@ -187,7 +191,7 @@ mod tests {
             let head = nr | (2 + data.len() as u64) << 12;
             [vec![head, 0], data].concat().into_iter().flat_map(u64::to_le_bytes).collect::<Vec<u8>>()
         };
-        let change = |nr, addr, how| Some(Change { nr, addr, len: 0, how });
+        let change = |nr, addr, how| Some(Change { nr, addr, len: 0, how, file: 0, offset: 0 });
         let named = |addr| change(Change::SET_TID_ADDRESS, addr, 0);
         let log = [named(0x1000), change(Change::ARCH_PRCTL, 0x3000, 0x1002), named(0x2000)].map(entry);
         assert_eq!(named_word(&log.concat()), Some(Addr(0x2000)));

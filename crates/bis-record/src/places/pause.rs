@@ -271,9 +271,6 @@ impl Domain {
             return Ok(None);
         }
         for round in 0..2 * STEPS {
-            // What a file says is known once all of it has been looked through, which takes a tenth of a
-            // second for the largest: some steps further on, there is mostly a place that does without.
-            let asks_file = round >= STEPS;
             if !self.leave_repetition(tid)? {
                 return Ok(None);
             }
@@ -287,7 +284,12 @@ impl Domain {
                 if place::room(&mappings, &span, false).is_some() {
                     return Ok(Some(Spot::Good));
                 }
-                if asks_file && self.is_sure(tid, &span) && place::room(&mappings, &span, true).is_some() {
+                // What a file says is known once all of it has been looked through, which takes a tenth of a
+                // second for the largest: there, some steps further on is mostly a place that does without.
+                if (round >= STEPS || self.is_in_small_file(tid, rip))
+                    && self.is_sure(tid, &span)
+                    && place::room(&mappings, &span, true).is_some()
+                {
                     return Ok(Some(Spot::Sure(span)));
                 }
             }
@@ -311,6 +313,12 @@ impl Domain {
         }
         let Some((file, bias)) = self.text_at(tid, start) else { return false };
         file.span_at(start.0.wrapping_sub(bias)).is_some_and(|known| known.bytes() == span.bytes())
+    }
+
+    /// Is the text at this address that of a file which is soon looked through?
+    fn is_in_small_file(&self, tid: Tid, rip: Addr) -> bool {
+        const BYTES: u64 = 4 << 20;
+        self.text_at(tid, rip).is_some_and(|(file, _)| file.len() <= BYTES)
     }
 
     /// The file whose text the program executes at this address, and what is added to the file's own

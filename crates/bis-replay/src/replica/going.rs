@@ -269,7 +269,7 @@ impl Replica<'_> {
             } else {
                 task.end_ticks();
             }
-            *stage = match self.set_out(task, who, &event.kind)? {
+            *stage = match self.set_out(task, who, &event.kind, host)? {
                 Some(going) => Stage::Going(Box::new(going)),
                 None => Stage::There,
             };

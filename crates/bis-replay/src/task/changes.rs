@@ -1,35 +1,42 @@
 //! What the hooks of a task change of the address space while they consume a log: each change is in the log,
 //! and is made where the hook stands in front of its call.
 
-use bis_agent::hooks::{Change, Places, entries};
-use bis_trace::types::{Addr, Registers};
+use bis_agent::hooks::{Change, Places};
+use bis_trace::types::{Addr, Fd, FileId, Registers};
 use bis_tracee::{TraceeError, debug::Triggered, maps, remote::Remote};
 
-use super::{Found, Hooked, Run, Task, mapped::changed, run::Next};
+use super::{
+    Found, Hooked, Run, Task,
+    due::{Due, changes, mapped_file},
+    mapped::changed,
+    run::Next,
+};
 use crate::{
     allowed::{is_harmless, is_own},
     traps::Traps,
 };
 
 impl Task {
-    /// Its hooks begin to consume this log.
-    pub(crate) fn begin_log(&mut self, hooked: &Hooked) {
-        let changes = entries(&hooked.log).filter_map(|entry| entry.change());
-        self.changes = changes.filter(Change::is_made_again).collect();
+    /// Its hooks begin to consume this log. `descriptor`: its own, of each file that they map.
+    pub(crate) fn begin_log(&mut self, hooked: &Hooked, descriptor: impl Fn(FileId) -> Option<Fd>) {
+        let due = |change| Due { change, fd: mapped_file(&change).and_then(&descriptor) };
+        self.changes = changes(&hooked.log).map(due).collect();
     }
 
     /// It stands in front of a call with which a hook changes the address space. None: of another one, or of
     /// one that its log does not have.
-    fn next_change(&mut self, regs: &Registers, hooks: Places) -> Option<Change> {
+    fn next_change(&mut self, regs: &Registers, hooks: Places) -> Option<Due> {
         if regs.rip != hooks.change_end {
             return None;
         }
-        let is_next = |change: &Change| {
-            (change.nr, change.args()) == (regs.orig_rax, regs.args()) && may_change(change)
+        let is_next = |Due { change, fd }: &Due| {
+            (change.nr, change.args()) == (regs.orig_rax, regs.args())
+                && may_change(change)
+                && change.file().is_some() == fd.is_some()
         };
-        let change = self.changes.front().copied().filter(is_next)?;
+        let due = self.changes.front().copied().filter(is_next)?;
         self.changes.pop_front();
-        Some(change)
+        Some(due)
     }
 
     /// Makes the call that it stands in front of while bytes are watched, with which it may have to do. It
@@ -37,7 +44,7 @@ impl Task {
     fn change_watched(
         &mut self,
         traps: &mut Traps,
-        (change, regs): (Change, Registers),
+        (due, regs): (Due, Registers),
     ) -> Result<Registers, TraceeError> {
         let is_guarded = !traps.areas.is_empty();
         if is_guarded {
@@ -45,7 +52,7 @@ impl Task {
             traps.areas.forget_mappings();
         }
         let mut remote = Remote::new(&mut self.stopped)?;
-        let made = remote.call(change.nr.cast_signed(), change.args())?;
+        let made = remote.call(due.change.nr.cast_signed(), due.args())?;
         remote.finish()?;
         let regs = Registers { rax: made.cast_unsigned(), orig_rax: u64::MAX, ..regs };
         self.set_regs(&regs)?;
@@ -65,16 +72,20 @@ impl Task {
         traps: &mut Traps,
         run: Run<'_>,
     ) -> Result<Option<Next>, TraceeError> {
-        let Some(change) = self.next_change(regs, run.hooks) else { return Ok(None) };
+        let Some(due) = self.next_change(regs, run.hooks) else { return Ok(None) };
+        let change = due.change;
         let range = changed(change);
         traps.forget_pages(range.clone());
         let has_content = ![Change::MPROTECT, Change::ARCH_PRCTL].contains(&change.nr);
         let touched = if has_content { traps.watched_in(&range) } else { Vec::new() };
         if traps.areas.is_empty() && touched.is_empty() {
             // The kernel makes it as the task goes on.
+            if let Some(fd) = due.fd {
+                self.stopped_mut()?.set_regs(&Registers { r8: fd.arg(), ..*regs })?;
+            }
             return Ok(Some(Next::On));
         }
-        let regs = self.change_watched(traps, (change, *regs))?;
+        let regs = self.change_watched(traps, (due, *regs))?;
         if !touched.is_empty() {
             traps.touched = touched;
             return Ok(Some(Next::at(Found::Watched(Triggered::default()), regs)));
@@ -84,7 +95,7 @@ impl Task {
 }
 
 /// Is that what a recording makes in a hook?
-fn may_change(Change { nr, addr, len, how }: &Change) -> bool {
+fn may_change(Change { nr, addr, len, how, .. }: &Change) -> bool {
     const READ_AND_WRITE: u64 = 3;
     let is_own = is_own(Addr(*addr), *len);
     match *nr {

@@ -12,7 +12,8 @@ impl Task {
     /// and none touches another.
     pub(crate) fn to_be_mapped(&self) -> Vec<Range<Addr>> {
         let log = self.hooked.iter().flat_map(|hooked| entries(&hooked.log)).filter_map(|it| it.change());
-        let maps = self.changes.iter().copied().chain(log).filter(|change| change.nr == Change::MMAP);
+        let due = self.changes.iter().map(|due| due.change);
+        let maps = due.chain(log).filter(|change| change.nr == Change::MMAP);
         let mut ranges: Vec<Range<Addr>> = maps.map(changed).collect();
         ranges.sort_unstable_by_key(|range| range.start);
         ranges.dedup_by(|next, last| {
