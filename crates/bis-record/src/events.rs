@@ -220,8 +220,9 @@ impl Recorder<'_> {
         }
         let alone = hooks.area.get(state::ALONE) != 0;
         let log = hooks.area.take_log();
-        self.checkpoints.note(&plain::changes(&log));
-        if let (Some(addr), Some(task)) = (plain::named_word(&log), self.tasks.get_mut(&tid)) {
+        let changes = plain::changes(&log);
+        self.checkpoints.note(&plain::effects(&changes));
+        if let (Some(addr), Some(task)) = (plain::named_word(&changes), self.tasks.get_mut(&tid)) {
             task.named.set_clear_tid(addr);
         }
         let seq = self.session.writer.next_seq();

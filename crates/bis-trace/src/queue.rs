@@ -240,6 +240,8 @@ impl Queue {
         state.submitted += 1;
         state.waiting.push_back(raw);
         if state.rest.is_to_be_woken(state.queued_bytes) {
+            // Once.
+            state.rest = Rest::Works;
             self.work.notify_one();
         }
         Ok(())

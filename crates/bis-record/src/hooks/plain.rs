@@ -25,14 +25,19 @@ const PLAIN_FLAGS: u64 =
 const _: () = assert!(PLAIN_FLAGS == 0x13_d872);
 
 /// What the calls of a log have changed, in order.
-pub fn changes(log: &[u8]) -> Vec<Effect> {
-    entries(log).filter_map(|entry| effect(&entry.change()?)).collect()
+pub fn changes(log: &[u8]) -> Vec<Change> {
+    entries(log).filter_map(|entry| entry.change()).collect()
 }
 
-/// The word that the last set_tid_address of a log has named, if there is one.
-pub fn named_word(log: &[u8]) -> Option<Addr> {
-    let changes = entries(log).filter_map(|entry| entry.change());
-    changes.filter(|change| change.nr == Change::SET_TID_ADDRESS).last().map(|change| Addr(change.addr))
+/// What these changes are to the address space.
+pub fn effects(changes: &[Change]) -> Vec<Effect> {
+    changes.iter().filter_map(effect).collect()
+}
+
+/// The word that the last set_tid_address among these has named, if there is one.
+pub fn named_word(changes: &[Change]) -> Option<Addr> {
+    let last = changes.iter().rfind(|change| change.nr == Change::SET_TID_ADDRESS)?;
+    Some(Addr(last.addr))
 }
 
 fn effect(change: &Change) -> Option<Effect> {
@@ -194,9 +199,10 @@ mod tests {
         let change = |nr, addr, how| Some(Change { nr, addr, len: 0, how, file: 0, offset: 0 });
         let named = |addr| change(Change::SET_TID_ADDRESS, addr, 0);
         let log = [named(0x1000), change(Change::ARCH_PRCTL, 0x3000, 0x1002), named(0x2000)].map(entry);
-        assert_eq!(named_word(&log.concat()), Some(Addr(0x2000)));
-        assert_eq!(named_word(&log[1]), None);
-        assert!(changes(&log.concat()).is_empty());
+        let all = changes(&log.concat());
+        assert_eq!((all.len(), named_word(&all)), (3, Some(Addr(0x2000))));
+        assert_eq!(named_word(&changes(&log[1])), None);
+        assert!(effects(&all).is_empty());
     }
 
     #[test]

@@ -180,7 +180,8 @@ impl Surroundings {
 
     /// Is anything here that was not there?
     pub fn differs_from(&self, before: &Surroundings) -> bool {
-        in_both(&self.copies, before.copies.iter()).any(|(_, now, then)| !differing(now, then).is_empty())
+        in_both(&self.copies, before.copies.iter())
+            .any(|(_, now, then)| differing(now, then).next().is_some())
     }
 
     /// What was left behind and has changed: little of it, because hardly ever anything depends on it.
@@ -233,16 +234,13 @@ fn in_both<'a>(
 
 /// Where the words begin that are not the same in these two. Most memory is: of a page at a time, that takes
 /// a fraction of looking at each word.
-fn differing(now: &[u8], then: &[u8]) -> Vec<usize> {
-    let mut found = Vec::new();
-    for (index, (now, then)) in now.chunks(PAGE_LEN).zip(then.chunks(PAGE_LEN)).enumerate() {
-        if now != then {
-            let words = now.chunks_exact(WORD).zip(then.chunks_exact(WORD)).enumerate();
-            let differ = words.filter(|(_, (now, then))| now != then);
-            found.extend(differ.map(|(at, _)| index * PAGE_LEN + at * WORD));
-        }
-    }
-    found
+fn differing<'a>(now: &'a [u8], then: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
+    let pages = now.chunks(PAGE_LEN).zip(then.chunks(PAGE_LEN)).enumerate();
+    pages.filter(|(_, (now, then))| now != then).flat_map(|(index, (now, then))| {
+        let words = now.chunks_exact(WORD).zip(then.chunks_exact(WORD)).enumerate();
+        let differ = words.filter(|(_, (now, then))| now != then);
+        differ.map(move |(at, _)| index * PAGE_LEN + at * WORD)
+    })
 }
 
 /// Those of the stacks that end here of which something may be saved in these ranges (address, length). Of a
