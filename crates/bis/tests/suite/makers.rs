@@ -63,10 +63,13 @@ fn ensure(holds: bool, why: impl FnOnce() -> String) -> Result<(), Failed> {
     if holds { Ok(()) } else { Err(why().into()) }
 }
 
-/// Is the process there, and no zombie? That it becomes when it has closed its files.
+/// Has any thread of the process its files open still? When the last one has closed them, the first one is
+/// there alone, as a zombie: that may be one long before the others, which run when nobody else does.
 fn holds_files(process: Pid) -> bool {
-    let state = Stat::of(Tid(process.as_raw_nonzero().get())).ok().and_then(|stat| stat.state());
-    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+    let number = process.as_raw_nonzero().get();
+    let state = Stat::of(Tid(number)).ok().and_then(|stat| stat.state());
+    let threads = fs::read_dir(format!("/proc/{number}/task")).map_or(0, Iterator::count);
+    state.is_some_and(|state| !matches!(state, 'Z' | 'X') || threads > 1)
 }
 
 /// A user's folder, with the guest in it.
