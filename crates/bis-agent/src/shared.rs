@@ -109,7 +109,7 @@ constants! { COUNTS: usize;
     /// Plain ranges that there is room for. Each library has two, and Chromium a hundred libraries.
     PLAIN_MAX = 512;
     /// Kept files that there is room for.
-    KEPT_MAX = 32;
+    KEPT_MAX = 26;
 }
 
 const fn bits(flags: i32) -> u64 {
@@ -446,6 +446,8 @@ layout! { KEPT;
         pub len: u64,
         /// When it was last written to, nanoseconds since 1970.
         pub mtime_ns: u64,
+        /// When its inode was last changed; 0: any time.
+        pub ctime_ns: u64,
     }
 }
 

@@ -10,6 +10,7 @@ use std::{
 
 use bis_agent::{AGENT_BASE, AGENT_LEN};
 use bis_trace::{
+    Identity,
     event::{Backing, Base, Effect, MemWrite, Outcome},
     ours::{Area, AreaKind, Diverted},
     types::{Addr, DomainId, FileId, PAGE, PAGE_LEN, Registers, Tid, prot},
@@ -74,8 +75,8 @@ impl Session {
         Ok(self.writer.files().keep(file, path)?.file)
     }
 
-    /// A file that was kept already, and has not changed: without opening it.
-    pub fn find_kept(&self, meta: &fs::Metadata, path: &[u8]) -> Option<FileId> {
+    /// A file that was kept already, and has not changed, with what it is known by: without opening it.
+    pub fn find_kept(&self, meta: &fs::Metadata, path: &[u8]) -> Option<(FileId, Identity)> {
         self.writer.files().find(meta, path)
     }
 }

@@ -209,11 +209,16 @@ impl Replica<'_> {
         effects: &[Effect],
         host: &mut dyn Host,
     ) -> Result<(), Halt> {
-        let mut slot = task.stopped.take();
-        if slot.is_none() {
-            return Err(TraceeError::Died(task.ours).into());
-        }
-        let mut remote = Remote::in_a_row(&mut slot)?;
+        task.in_its_name(|remote| self.effects_by(remote, seq, effects, host))
+    }
+
+    fn effects_by(
+        &mut self,
+        remote: &mut Remote<'_>,
+        seq: EventSeq,
+        effects: &[Effect],
+        host: &mut dyn Host,
+    ) -> Result<(), Halt> {
         let hidden = hidden(effects);
         for (index, effect) in effects.iter().enumerate() {
             if hidden.contains(&index) {
@@ -225,7 +230,7 @@ impl Replica<'_> {
                 | Effect::ResizeObject { .. }
                 | Effect::ClearObject { .. } => self.object_effect(effect, host),
                 Effect::NewTask { tid, regs, xstate } => {
-                    self.new_task(&mut remote, (seq, *tid), regs, xstate.as_deref())?;
+                    self.new_task(remote, (seq, *tid), regs, xstate.as_deref())?;
                     Ok(())
                 }
                 Effect::SetTask { tid, regs, xstate } => {
@@ -233,14 +238,14 @@ impl Replica<'_> {
                     Ok(())
                 }
                 Effect::Segment { tid, descriptor } => {
-                    self.set_segment(&mut remote, (seq, *tid), descriptor)?;
+                    self.set_segment(remote, (seq, *tid), descriptor)?;
                     Ok(())
                 }
                 Effect::Fork { domain, .. } => {
-                    self.fork(&mut remote, *domain, host)?;
+                    self.fork(remote, *domain, host)?;
                     Ok(())
                 }
-                _ => self.space.change(&mut remote, (self.world, &*host), effect),
+                _ => self.space.change(remote, (self.world, &*host), effect),
             };
             result.map_err(|error| {
                 if error.is_death() && host.is_cancelled() {
@@ -248,12 +253,6 @@ impl Replica<'_> {
                 }
                 self.effect_failed(seq, space::name_of(effect), error)
             })?;
-        }
-        let is_at_entry = remote.is_at_entry();
-        remote.finish()?;
-        task.stopped = slot;
-        if is_at_entry {
-            task.leave_row();
         }
         Ok(())
     }
@@ -269,25 +268,14 @@ impl Replica<'_> {
         if self.space.has_open(files) {
             return Ok(());
         }
-        let mut slot = task.stopped.take();
-        if slot.is_none() {
-            return Err(TraceeError::Died(task.ours).into());
-        }
-        let mut remote = Remote::in_a_row(&mut slot)?;
-        let opened = self.space.open_files(&mut remote, (self.world, &*host), files);
-        opened.map_err(|error| {
-            if error.is_death() && host.is_cancelled() {
-                return Halt::Cancelled;
-            }
-            self.effect_failed(seq, format!("map {} kept files in hooks", files.len()), error)
-        })?;
-        let is_at_entry = remote.is_at_entry();
-        remote.finish()?;
-        task.stopped = slot;
-        if is_at_entry {
-            task.leave_row();
-        }
-        Ok(())
+        task.in_its_name(|remote| {
+            self.space.open_files(remote, (self.world, &*host), files).map_err(|error| {
+                if error.is_death() && host.is_cancelled() {
+                    return Halt::Cancelled;
+                }
+                self.effect_failed(seq, format!("map {} kept files in hooks", files.len()), error)
+            })
+        })
     }
 
     fn object_effect(&self, effect: &Effect, host: &mut dyn Host) -> Result<(), EffectError> {

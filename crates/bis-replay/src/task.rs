@@ -17,6 +17,7 @@ use bis_tracee::{
     Memory, Stopped, TraceeError,
     debug::{DebugRegisters, Triggered, Watch},
     place,
+    remote::Remote,
     siginfo::SigInfo,
     sys,
     ticks::{RESUME_FLAG, TRAP_FLAG, TickSource, Ticks},
@@ -266,9 +267,26 @@ impl Task {
         stopped.set_regs(&Registers { orig_rax: u64::MAX, ..*regs })
     }
 
-    /// Calls in a row were made in its name: it stands at the entry of the one behind them.
-    pub(crate) fn leave_row(&mut self) {
-        self.at_entry = true;
+    /// Makes calls in a row in its name. Where that fails, it is not there any more.
+    ///
+    /// # Errors
+    /// Those of the work; [`TraceeError::Died`] where the task ended meanwhile.
+    pub(crate) fn in_its_name<E: From<TraceeError>>(
+        &mut self,
+        work: impl FnOnce(&mut Remote<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut slot = self.stopped.take();
+        if slot.is_none() {
+            return Err(TraceeError::Died(self.ours).into());
+        }
+        let mut remote = Remote::in_a_row(&mut slot)?;
+        work(&mut remote)?;
+        // It stands at the entry of the call behind the row.
+        let is_at_entry = remote.is_at_entry();
+        remote.finish()?;
+        self.stopped = slot;
+        self.at_entry |= is_at_entry;
+        Ok(())
     }
 
     /// Gives it thread-local storage as 32-bit programs have it.

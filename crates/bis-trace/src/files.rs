@@ -130,13 +130,13 @@ impl FileStore<'_> {
         Ok(store.entries[index].clone())
     }
 
-    /// The file as it was kept, of which this is `stat` now: without opening it. None: it was not, or it may
-    /// have changed since.
-    pub fn find(&self, stat: &fs::Metadata, path: &[u8]) -> Option<FileId> {
+    /// The file as it was kept, of which this is `stat` now, and what it is known by: without opening it.
+    /// None: it was not kept, or it may have changed since.
+    pub fn find(&self, stat: &fs::Metadata, path: &[u8]) -> Option<(FileId, Identity)> {
         let (key, _) = identity(stat, path, Fate::Unknown);
         let store = self.store();
         let index = key.is_settled().then(|| store.by_key.get(&key))??;
-        Some(store.entries[*index].file)
+        Some((store.entries[*index].file, key))
     }
 
     /// The hash of the content of a file that was kept, and the content, which nothing changes any more.

@@ -57,17 +57,19 @@ const SYSTEM: [&[u8]; 8] = [b"/usr", b"/lib", b"/lib64", b"/bin", b"/sbin", b"/o
 
 /// A file's identity, and what changes when its content does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Identity {
+pub struct Identity {
     pub dev: u64,
     pub ino: u64,
+    /// Bytes.
     pub len: u64,
+    /// Nanoseconds since 1970.
     pub mtime_ns: i64,
-    /// 0: not looked at.
+    /// The same; 0: not looked at.
     pub ctime_ns: i64,
 }
 
 impl Identity {
-    pub fn of(stat: &fs::Metadata) -> Identity {
+    pub(crate) fn of(stat: &fs::Metadata) -> Identity {
         Identity {
             dev: stat.dev(),
             ino: stat.ino(),
@@ -78,7 +80,7 @@ impl Identity {
     }
 
     /// Whether a change since would show in the times.
-    pub fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
         let now = i64::try_from(now).unwrap_or(i64::MAX);
         self.mtime_ns.max(self.ctime_ns) < now.saturating_sub(SETTLED_NS)

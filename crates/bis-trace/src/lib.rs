@@ -42,7 +42,7 @@ mod bis_capnp;
 pub use error::TraceError;
 pub use files::FileStore;
 pub use folder::LAST_WORDS;
-pub use known::{AtRest, KnownFiles};
+pub use known::{AtRest, Identity, KnownFiles};
 pub use log::{StreamWriter, Writer};
 pub use reader::{EchoEntry, Ending, Events, ReadAhead, Sharing, StreamStats, Trace, is_bare, is_recording};
 pub use store::{ContentStore, Spare, Swept};

@@ -317,13 +317,14 @@ impl Area {
         // Behind the last one, none.
         let end = (files.len() < KEPT_MAX).then(KeptFile::default);
         for (at, kept) in places.zip(files.iter().copied().chain(end)) {
-            let KeptFile { file, dev, ino, len, mtime_ns } = kept;
+            let KeptFile { file, dev, ino, len, mtime_ns, ctime_ns } = kept;
             for (offset, word) in [
                 (offset_of!(KeptFile, file), file),
                 (offset_of!(KeptFile, dev), dev),
                 (offset_of!(KeptFile, ino), ino),
                 (offset_of!(KeptFile, len), len),
                 (offset_of!(KeptFile, mtime_ns), mtime_ns),
+                (offset_of!(KeptFile, ctime_ns), ctime_ns),
             ] {
                 self.set(at + offset as u64, word);
             }

@@ -20,20 +20,18 @@
 //! where SIGCONT has not come since.
 
 mod kept;
+mod series;
 
-use bis_agent::{
-    ARGUMENT_AT, ROW_SYSCALL, ROW_SYSCALL_END, SERIES, SERIES_LIST, SERIES_MAKES, SERIES_OUT,
-    SERIES_TAKES_FIFTH, SERIES_TAKES_FIRST, UNTRACED_SYSCALL, UNTRACED_SYSCALL_END,
-};
+use bis_agent::{ROW_SYSCALL, ROW_SYSCALL_END, UNTRACED_SYSCALL, UNTRACED_SYSCALL_END};
 use bis_syscalls::errno::RESTARTS;
 use bis_trace::types::{Addr, Registers, Signal, Tid};
 
 pub(crate) use kept::stop_again;
 pub use kept::{forget, keep_stops, take_cut_short, take_stop};
+pub use series::{MADE, Planned, Returns, Series};
 
 use crate::{
     error::{Result, TraceeError},
-    memory::Memory,
     proc::Fields,
     siginfo::SigInfo,
     sys,
@@ -55,62 +53,6 @@ pub enum Executed {
     /// To an instruction that faulted, with this signal.
     Faulted(Signal, Registers),
 }
-
-/// A call of a series, and what it must return for the next one to be made.
-#[derive(Clone, Copy, Debug)]
-pub struct Planned {
-    pub nr: i64,
-    /// The first and the fifth may be [`MADE`].
-    pub args: [u64; 6],
-    pub returns: Returns,
-}
-
-/// What a call of a series must return.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Returns {
-    This(u64),
-    /// A descriptor, whichever: the calls behind may have it as an argument ([`MADE`]).
-    Descriptor,
-}
-
-/// As an argument of a call of a series: the descriptor that a call before has made.
-pub const MADE: u64 = 1 << 63;
-
-impl Planned {
-    /// Its entry in the list of a series.
-    fn to_words(self) -> [u64; 8] {
-        let Planned { nr, args, returns } = self;
-        assert!([1, 2, 3, 5].iter().all(|at| args[*at] != MADE), "only the first and the fifth can be one");
-        let mut number = nr.cast_unsigned();
-        for (argument, bit) in [(0, SERIES_TAKES_FIRST), (4, SERIES_TAKES_FIFTH)] {
-            number |= if args[argument] == MADE { bit } else { 0 };
-        }
-        let returns = match returns {
-            Returns::This(word) => word,
-            Returns::Descriptor => {
-                number |= SERIES_MAKES;
-                0
-            }
-        };
-        let [a, b, c, d, e, f] = args;
-        [number, a, b, c, d, e, f, returns]
-    }
-}
-
-/// How far a series came.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Series {
-    /// How many of its calls have returned what they must.
-    pub made: usize,
-    /// What the last one has returned.
-    pub result: i64,
-    /// The last descriptor that was made; none was if nothing says that one was to be.
-    pub descriptor: u64,
-}
-
-/// Bytes of an entry in the list of a series; how many have room.
-const SERIES_ENTRY: usize = 64;
-const SERIES_MAX: usize = (ARGUMENT_AT - SERIES_LIST) as usize / SERIES_ENTRY;
 
 /// The signals that are blocked during a call: all but SIGILL, SIGTRAP, SIGBUS, SIGFPE and SIGSEGV.
 const BLOCKED: u64 = !(1 << 3 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 10);
@@ -221,45 +163,6 @@ impl<'a> Remote<'a> {
     pub fn call_at(&mut self, at: Addr, end: Addr, nr: i64, args: [u64; 6]) -> Result<i64> {
         let regs = call_registers(&self.saved, at, nr.cast_unsigned(), args);
         Ok(self.run_to_int3(&regs, end)?.result())
-    }
-
-    /// Makes these calls, one after the other, in one go: until one does not return what it must. How many
-    /// have, and what the last one has returned. `memory` is the task's.
-    ///
-    /// # Errors
-    /// As [`Remote::call`], and where its memory cannot be written.
-    pub fn series(&mut self, memory: &Memory, calls: &[Planned]) -> Result<Series> {
-        let mut so_far = Series::default();
-        for part in calls.chunks(SERIES_MAX) {
-            let of_part = self.part_of_series(memory, part, so_far.descriptor)?;
-            so_far = Series { made: so_far.made + of_part.made, ..of_part };
-            if of_part.made < part.len() {
-                break;
-            }
-        }
-        Ok(so_far)
-    }
-
-    /// As [`Remote::series`], for calls that must not fail.
-    ///
-    /// # Errors
-    /// As [`Remote::must`].
-    pub fn must_all(&mut self, what: &'static str, memory: &Memory, calls: &[Planned]) -> Result<()> {
-        let Series { made, result, .. } = self.series(memory, calls)?;
-        if made == calls.len() { Ok(()) } else { Err(self.refused(what, result)) }
-    }
-
-    fn part_of_series(&mut self, memory: &Memory, calls: &[Planned], descriptor: u64) -> Result<Series> {
-        assert!(self.way == Way::Single, "calls in a row are made one by one");
-        let list: Vec<u8> =
-            calls.iter().flat_map(|call| call.to_words()).flat_map(u64::to_le_bytes).collect();
-        memory.write(Addr(SERIES_LIST), &list)?;
-        let (rbx, r12) = (SERIES_LIST, SERIES_LIST + list.len() as u64);
-        let r13 = descriptor;
-        let regs = Registers { rip: SERIES, orig_rax: u64::MAX, rbx, r12, r13, ..self.saved }.wide();
-        let regs = self.run_to_int3(&regs, Addr(SERIES_OUT))?;
-        let made = usize::try_from(regs.rbx.saturating_sub(SERIES_LIST)).unwrap_or(0) / SERIES_ENTRY;
-        Ok(Series { made, result: regs.result(), descriptor: regs.r13 })
     }
 
     /// Lets the task go on with these registers to the int3 at `end`; those that it has there.
@@ -560,12 +463,14 @@ impl Drop for Remote<'_> {
 mod tests {
     use std::ffi::CString;
 
-    use bis_trace::types::PAGE;
+    use bis_agent::ARGUMENT_AT;
+    use bis_trace::types::{Fd, PAGE};
 
     use super::*;
     use crate::{
         filter::Mode,
         image,
+        memory::Memory,
         spawn::{Spawn, spawn},
         task::Undisturbed,
     };
@@ -603,7 +508,7 @@ mod tests {
             let descriptors = || crate::proc::fds(tid).unwrap().len();
             let open = |name: &[u8]| {
                 memory.write(Addr(ARGUMENT_AT), name).unwrap();
-                let args = [bis_trace::types::Fd::CURRENT_FOLDER.arg(), ARGUMENT_AT, 0, 0, 0, 0];
+                let args = [Fd::CURRENT_FOLDER.arg(), ARGUMENT_AT, 0, 0, 0, 0];
                 Planned { nr: libc::SYS_openat, args, returns: Returns::Descriptor }
             };
             let flags = (libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE).cast_unsigned().into();
@@ -624,12 +529,12 @@ mod tests {
             let calls = [open(b"/bin/true\0"), map(PLACE), close];
             let Series { made, descriptor, .. } = remote.series(&memory, &calls).unwrap();
             assert_eq!((made, descriptors()), (1, before + 1));
-            assert_eq!(remote.call(close.nr, [descriptor, 0, 0, 0, 0, 0]).unwrap(), 0);
+            assert_eq!(remote.call(close.nr, [descriptor.unwrap().arg(), 0, 0, 0, 0, 0]).unwrap(), 0);
             assert_eq!(descriptors(), before);
             // None is made.
             let calls = [open(b"/no/such/file\0"), map(PLACE + 50 * PAGE)];
-            let Series { made, result, .. } = remote.series(&memory, &calls).unwrap();
-            assert_eq!((made, result), (0, -i64::from(libc::ENOENT)));
+            let series = remote.series(&memory, &calls).unwrap();
+            assert_eq!(series, Series { made: 0, result: -i64::from(libc::ENOENT), descriptor: None });
             remote.finish().unwrap();
             end(slot);
         }

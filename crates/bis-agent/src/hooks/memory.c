@@ -5,7 +5,7 @@
 // A file may be mapped privately, too, of which the supervisor has said that the trace has it and that nobody changes it: the pieces
 // of libraries, but for their text.
 //
-// And two with which each thread begins: arch_prctl, where it says where thread-local storage is, and set_tid_address, which names
+// And two with which each program begins: arch_prctl, where it says where thread-local storage is, and set_tid_address, which names
 // a word for the kernel to clear.
 //
 // Replay must do the same to its address space. An entry says what, so that it comes at the same place among the program's stores;
@@ -88,10 +88,12 @@ static __attribute__((noinline)) u64 find_kept(u64 fd) {
   i64 result = hooks_make(args, __NR_fstat);
   S->phase = 1;
   if (result) return 0;
-  u64 mtime = stat->st_mtime * 1000000000ul + stat->st_mtime_nsec;
-  for (u64 i = 0; i < KEPT_MAX && KEPT[i].file; i++)
-    if (KEPT[i].ino == stat->st_ino && KEPT[i].dev == stat->st_dev && KEPT[i].len == (u64)stat->st_size && KEPT[i].mtime_ns == mtime)
-      return KEPT[i].file;
+  u64 mtime = stat->st_mtime * 1000000000ul + stat->st_mtime_nsec, ctime = stat->st_ctime * 1000000000ul + stat->st_ctime_nsec;
+  for (u64 i = 0; i < KEPT_MAX && KEPT[i].file; i++) {
+    if (KEPT[i].ino != stat->st_ino || KEPT[i].dev != stat->st_dev) continue;
+    u64 is_same = KEPT[i].len == (u64)stat->st_size && KEPT[i].mtime_ns == mtime && (!KEPT[i].ctime_ns || KEPT[i].ctime_ns == ctime);
+    return is_same ? KEPT[i].file : 0;
+  }
   return 0;
 }
 

@@ -251,11 +251,11 @@ impl Domain {
         if is_as_installed
             && !is_shared
             && prot & prot::EXEC == 0
-            && let Some(file) = self.session.find_kept(&meta, &name)
+            && let Some((file, identity)) = self.session.find_kept(&meta, &name)
         {
             // Each process maps the same few libraries, piece by piece.
             if let Some(hooks) = &self.hooks {
-                self.session.kept_files.note(&meta, file);
+                self.session.kept_files.note(&identity, file);
                 self.session.kept_files.show(&hooks.area);
             }
             outcome.effects.push(Effect::Map { addr, len, prot, backing: Backing::File { file, offset } });

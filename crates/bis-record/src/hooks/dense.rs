@@ -321,13 +321,13 @@ pub(super) fn map_pieces(
         memory.write(Addr(ARGUMENT_AT), &[name, b"\0"].concat())?;
         let Series { made, descriptor, .. } =
             address_limit::beside(&mut remote, |remote| remote.series(memory, &calls))?;
-        if made == 0 {
+        let Some(fd) = descriptor else {
             // It may not open it.
             continue;
-        }
+        };
         is_mapped = made > pieces.len();
         if !is_mapped {
-            remote.call(close.nr, [descriptor, 0, 0, 0, 0, 0])?;
+            remote.call(close.nr, [fd.arg(), 0, 0, 0, 0, 0])?;
         }
         break;
     }

@@ -305,7 +305,7 @@ impl Domain {
         if place::room(mappings, &span, false).is_some() {
             return Some(Vec::new());
         }
-        let is_sure = self.is_sure(tid, &span) && place::room(mappings, &span, true).is_some();
+        let is_sure = self.is_sure(tid, &span, mappings) && place::room(mappings, &span, true).is_some();
         is_sure.then(|| span.bytes().to_vec())
     }
 }

@@ -23,7 +23,7 @@ use bis_trace::{
 };
 use bis_tracee::{
     Glance, Memory, TraceeError,
-    maps::{self, Extent},
+    maps::{self, Extent, Mapping},
     pagemap::{Page, PageMap},
     place, task,
     ticks::RESUME_FLAG,
@@ -286,8 +286,8 @@ impl Domain {
                 }
                 // What a file says is known once all of it has been looked through, which takes a tenth of a
                 // second for the largest: there, some steps further on is mostly a place that does without.
-                if (round >= STEPS || self.is_in_small_file(tid, rip))
-                    && self.is_sure(tid, &span)
+                if (round >= STEPS || self.is_in_small_file(tid, rip, &mappings))
+                    && self.is_sure(tid, &span, &mappings)
                     && place::room(&mappings, &span, true).is_some()
                 {
                     return Ok(Some(Spot::Sure(span)));
@@ -301,7 +301,7 @@ impl Domain {
     }
 
     /// Does the file say that nothing leads into the middle of these instructions?
-    pub fn is_sure(&self, tid: Tid, span: &Span) -> bool {
+    pub fn is_sure(&self, tid: Tid, span: &Span, mappings: &[Mapping]) -> bool {
         let (start, end) = (Addr(span.start()), Addr(span.end()));
         if span.is_narrow() {
             return false;
@@ -311,23 +311,22 @@ impl Domain {
         if patched || self.space.is_interrupted_in(start + 1..end) {
             return false;
         }
-        let Some((file, bias)) = self.text_at(tid, start) else { return false };
+        let Some((file, bias)) = self.text_at(tid, start, mappings) else { return false };
         file.span_at(start.0.wrapping_sub(bias)).is_some_and(|known| known.bytes() == span.bytes())
     }
 
     /// Is the text at this address that of a file which is soon looked through?
-    fn is_in_small_file(&self, tid: Tid, rip: Addr) -> bool {
+    fn is_in_small_file(&self, tid: Tid, rip: Addr, mappings: &[Mapping]) -> bool {
         const BYTES: u64 = 4 << 20;
-        self.text_at(tid, rip).is_some_and(|(file, _)| file.len() <= BYTES)
+        self.text_at(tid, rip, mappings).is_some_and(|(file, _)| file.len() <= BYTES)
     }
 
     /// The file whose text the program executes at this address, and what is added to the file's own
     /// addresses.
-    fn text_at(&self, tid: Tid, rip: Addr) -> Option<(Arc<TextFile>, u64)> {
+    fn text_at(&self, tid: Tid, rip: Addr, mappings: &[Mapping]) -> Option<(Arc<TextFile>, u64)> {
         if let Some(text) = self.space.patches().text_at(rip) {
             return Some((Arc::clone(&text.file), text.bias));
         }
-        let mappings = maps::read(tid).ok()?;
         let mapping = mappings.iter().find(|m| m.start <= rip && rip < m.end && m.inode != 0)?;
         let file = self.session.texts.of(&open_mapped(tid, mapping)?, None)?;
         let bias = file.bias(mapping.start, mapping.offset)?;
