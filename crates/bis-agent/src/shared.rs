@@ -64,8 +64,8 @@ constants! { ADDRESSES: u64;
     CPUID_BASE = 0x7000_7000;
     /// The table of calls, behind the text; both are mapped as one range.
     TABLE_BASE = 0x7000_8000;
-    /// The area: the state, the classes of descriptors, the hooks' stack and scratch memory, the log, and the
-    /// plain ranges.
+    /// The area: the state, the classes of descriptors, the hooks' stack and scratch memory, the log, the
+    /// kept files, and the plain ranges.
     /// While recording it is shared with the supervisor.
     AREA_BASE = 0x7000_b000;
     /// A bit for each file that is mapped where it may change, in the state's page: others may have the same.
@@ -80,9 +80,6 @@ constants! { ADDRESSES: u64;
     /// A bit for each descriptor that has a class, in the state's page: its large reads are copied, not
     /// cloned.
     COPIED_BASE = AREA_BASE + 0x800;
-    /// Files that the trace has kept and that nobody changes, in the state's page: a hook may map them.
-    /// (Recording.)
-    KEPT_BASE = AREA_BASE + 0xa00;
     /// The word that the dense text counts down, behind the state; and where a count of the dense text keeps
     /// rcx.
     COUNTDOWN = AREA_BASE + 0xf00;
@@ -94,7 +91,9 @@ constants! { ADDRESSES: u64;
     SCRATCH_LEN = 0x4000;
     /// The log, and its bytes.
     LOG_BASE = 0x7001_3000;
-    LOG_LEN = 0x1e_b000;
+    LOG_LEN = 0x1e_9000;
+    /// Files that the trace has kept and that nobody changes: a hook may map them. (Recording.)
+    KEPT_BASE = 0x701f_c000;
     /// The plain ranges of memory: where each begins and where it ends. (Recording.)
     PLAIN_BASE = 0x701f_e000;
     /// The number of a system call that does not exist: the end of a hook tells the supervisor.
@@ -108,8 +107,8 @@ constants! { COUNTS: usize;
     FDS = 4096;
     /// Plain ranges that there is room for. Each library has two, and Chromium a hundred libraries.
     PLAIN_MAX = 512;
-    /// Kept files that there is room for.
-    KEPT_MAX = 26;
+    /// Kept files that there is room for. Chromium has a hundred libraries.
+    KEPT_MAX = 170;
 }
 
 const fn bits(flags: i32) -> u64 {
@@ -134,9 +133,9 @@ constants! { MEMORY: u64;
 
 const _: () = assert!(FILES_BASE >= AREA_BASE + state::LEN && FILES_BASE + FILES_BITS / 8 <= COPIED_BASE);
 const _: () = assert!(FILES_BITS == 1 << (64 - FILE_SHIFT));
-const _: () = assert!(COPIED_BASE + FDS as u64 / 8 <= KEPT_BASE && COUNT_RCX + 8 <= FD_CLASS_BASE);
-const _: () = assert!(KEPT_BASE + (KEPT_MAX * size_of::<KeptFile>()) as u64 <= COUNTDOWN);
-const _: () = assert!(LOG_BASE + LOG_LEN == PLAIN_BASE);
+const _: () = assert!(COPIED_BASE + FDS as u64 / 8 <= COUNTDOWN && COUNT_RCX + 8 <= FD_CLASS_BASE);
+const _: () = assert!(LOG_BASE + LOG_LEN == KEPT_BASE);
+const _: () = assert!(KEPT_BASE + (KEPT_MAX * size_of::<KeptFile>()) as u64 <= PLAIN_BASE);
 const _: () = assert!(FD_CLASS_BASE + FDS as u64 <= SCRATCH_BASE && SCRATCH_BASE + SCRATCH_LEN == LOG_BASE);
 
 /// The bit of a file among those at [`FILES_BASE`].

@@ -15,7 +15,7 @@ use std::{
 
 use bis_agent::{
     ARGUMENT_AT,
-    hooks::{self, AREA_BASE, LOG_BASE, LOG_LEN, TEXT_BASE, state},
+    hooks::{self, AREA_BASE, AREA_LEN, LOG_BASE, TEXT_BASE, state},
 };
 use bis_trace::{
     event::{Backing, Effect, MemWrite},
@@ -204,8 +204,10 @@ impl Space {
     /// stops.
     pub(crate) fn put_log(&self, hooked: &Hooked, end_stop: bool) -> Result<(), EffectError> {
         let len = hooked.log.len() as u64;
-        if len > LOG_LEN {
-            return Err(EffectError::Forbidden(format!("the hooks' log has room for {LOG_LEN:#x} bytes")));
+        // Older hooks had somewhat more room for it.
+        const ROOM: u64 = AREA_BASE + AREA_LEN - LOG_BASE;
+        if len > ROOM {
+            return Err(EffectError::Forbidden(format!("the hooks' log has room for {ROOM:#x} bytes")));
         }
         let words = [
             (state::POS, 0),

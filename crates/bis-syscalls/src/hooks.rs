@@ -75,6 +75,8 @@ shapes! {
         /// It changes the address space, in memory of which the recorder knows nothing, or what the kernel
         /// keeps of the task (`memory.c`).
         Memory,
+        /// An exec of what is not there (ENOENT): the hook looks whether it is.
+        Exec,
     }
 }
 
@@ -329,6 +331,7 @@ mod tests {
             "recvmmsg",
             "sendmmsg",
             "prlimit64",
+            "execve",
             "rseq",
             "set_robust_list",
             "set_tid_address",
@@ -361,7 +364,7 @@ mod tests {
             "clone3",
             "fork",
             "vfork",
-            "execve",
+            "execveat",
             "exit",
             "exit_group",
             "kill",

@@ -258,7 +258,7 @@ impl Area {
     fn word(&self, offset: u64) -> &AtomicU64 {
         let is_known = offset < state::LEN
             || [COUNTDOWN - AREA_BASE, COUNT_RCX - AREA_BASE].contains(&offset)
-            || (KEPT_BASE..COUNTDOWN).contains(&(AREA_BASE + offset))
+            || (KEPT_BASE..PLAIN_BASE).contains(&(AREA_BASE + offset))
             || (PLAIN..PLAIN + (PLAIN_LEN * PLAIN_MAX) as u64).contains(&offset);
         assert!(is_known && offset.is_multiple_of(8), "{offset:#x} is no word of the state");
         // SAFETY: within the mapping, which lives as long as `self`, and aligned; shared only as an atomic.

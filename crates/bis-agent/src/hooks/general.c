@@ -275,18 +275,26 @@ static u64 finds_nobody(const struct plan *p, struct entry *e) {
   return nobody;
 }
 
+// An exec: is what it names there? An exec comes to the file before anything else, and fails as this does where a part of the path is
+// missing (`do_open_execat`, fs/exec.c).
+static i64 look_for_program(const struct plan *p) {
+  u64 args[6] = {AT_FDCWD, p->args[0], SCRATCH_BASE, 0, 0, 0};
+  return hooks_make(args, __NR_newfstatat);
+}
+
 // Makes the call: its result is in the entry.
 static enum leaving make(struct plan *p, struct entry *e) {
   const struct row *row = p->row;
   u64 truncates = (u64)(row->shape == OPEN) & is(p->args[row->flags_arg] & O_TRUNC);
   S->writing = truncates | (p->writes & !is(p->class ^ FD_FILE));
   S->lingers = p->lingers;
-  i64 made = hooks_make(p->args, row->shape == REFUSED ? NO_CALL : p->nr);
+  i64 made = row->shape == EXEC ? look_for_program(p) : hooks_make(p->args, row->shape == REFUSED ? NO_CALL : p->nr);
   S->lingers = 0;
   if (row->shape == OPEN) made = leave_proc(e, made);
   i64 result = pick(e->result, made);
   e->result = result;
   if (result == BAILED) return LATELY;
+  if (row->shape == EXEC && result != -ENOENT) return LATELY;
   // It will say so again.
   if (result == -EINVAL && (row->flags & ALIGNED)) return LATELY;
   if (result == -EAGAIN && p->tried && !is_nonblocking(e, p->args[0])) return WAITING;

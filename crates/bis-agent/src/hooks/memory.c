@@ -2,8 +2,8 @@
 // only: what is mapped, is the program's, and is nothing that the recorder knows of. The ranges of which that is so are in a list
 // that is kept here and by the supervisor, which takes out of it what an event makes unlike that. What is missing in it is only slower.
 //
-// A file may be mapped privately, too, of which the supervisor has said that the trace has it and that nobody changes it: the pieces
-// of libraries, but for their text.
+// A file may be mapped, too, of which the supervisor has said that the trace has it and that nobody changes it: the pieces of
+// libraries, but for their text. Privately, or shared where it cannot be written to by that.
 //
 // And two with which each program begins: arch_prctl, where it says where thread-local storage is, and set_tid_address, which names
 // a word for the kernel to clear.
@@ -12,11 +12,13 @@
 // there the call stops, and its supervisor lets it be made. A named word is the supervisor's to know: replay does not name it.
 //
 // The two ways have different branches. So where branches are counted, nothing is done here.
+#include <asm/fcntl.h>
 #include <asm/prctl.h>
 #include <asm/stat.h>
 #include <asm/unistd.h>
 #include <linux/mman.h>
 
+#include "classes.h"
 #include "log.h"
 #include "ways.h"
 
@@ -80,14 +82,23 @@ static __attribute__((noinline)) void cut_plain(u64 start, u64 end) {
   }
 }
 
-// Which kept file is behind a descriptor? 0: none.
-static __attribute__((noinline)) u64 find_kept(u64 fd) {
-  if (!KEPT[0].file) return 0;
+static u64 is_read_only(u64 fd) {
+  u64 args[6] = {fd, F_GETFL, 0, 0, 0, 0};
+  i64 flags = hooks_make(args, __NR_fcntl);
+  S->phase = 1;
+  return flags >= 0 && (flags & O_ACCMODE) == O_RDONLY;
+}
+
+// Which kept file is behind a descriptor? 0: none. To be shared, it must be one that is not open for writing here, and that nobody
+// has mapped where it may change.
+static __attribute__((noinline)) u64 find_kept(u64 fd, u64 is_shared) {
+  if (!KEPT[0].file || (is_shared && !is_read_only(fd))) return 0;
   volatile struct stat *stat = (volatile struct stat *)SCRATCH_BASE;
   u64 args[6] = {fd, SCRATCH_BASE, 0, 0, 0, 0};
   i64 result = hooks_make(args, __NR_fstat);
   S->phase = 1;
   if (result) return 0;
+  if (is_shared && is_mapped(stat->st_dev, stat->st_ino)) return 0;
   u64 mtime = stat->st_mtime * 1000000000ul + stat->st_mtime_nsec, ctime = stat->st_ctime * 1000000000ul + stat->st_ctime_nsec;
   for (u64 i = 0; i < KEPT_MAX && KEPT[i].file; i++) {
     if (KEPT[i].ino != stat->st_ino || KEPT[i].dev != stat->st_dev) continue;
@@ -104,10 +115,10 @@ static u64 plan_change(u64 *a, u64 nr, struct change *c) {
   u64 is_range = !(a[0] & (PAGE - 1)) && len >= a[1] && len && a[0] + len > a[0];
   switch (nr) {
   case __NR_mmap:
-    if (a[2] & ~(u64)PROT_PLAIN || !(a[3] & MAP_PRIVATE) || !len || len < a[1]) return 0;
+    if (a[2] & ~(u64)PROT_PLAIN || !len || len < a[1]) return 0;
     if (a[3] & MAP_FIXED && !(is_range && is_plain(a[0], a[0] + len))) return 0;
-    if (a[3] & MAP_ANONYMOUS) return !(a[3] & ~(u64)MAP_PLAIN);
-    if (a[3] & ~(u64)MAP_KEPT || !(c->file = find_kept(a[4]))) return 0;
+    if (a[3] & MAP_ANONYMOUS) return (a[3] & MAP_TYPE) == MAP_PRIVATE && !(a[3] & ~(u64)MAP_PLAIN);
+    if (a[3] & ~(u64)(MAP_KEPT | MAP_TYPE) || !(c->file = find_kept(a[4], (a[3] & MAP_TYPE) != MAP_PRIVATE))) return 0;
     c->offset = a[5];
     return 1;
   case __NR_mprotect:

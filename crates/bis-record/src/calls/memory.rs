@@ -248,8 +248,10 @@ impl Domain {
             return Ok(());
         }
         let (key, is_as_installed) = (key_of(&meta), is_as_installed(&meta, &name));
+        let is_written =
+            is_shared && (proc::is_open_for_writing(tid, fd) || self.session.registry.find(key).is_some());
         if is_as_installed
-            && !is_shared
+            && !is_written
             && prot & prot::EXEC == 0
             && let Some((file, identity)) = self.session.find_kept(&meta, &name)
         {
@@ -262,8 +264,6 @@ impl Domain {
             return Ok(());
         }
         let file = open_new(made, &path)?;
-        let is_written =
-            is_shared && (proc::is_open_for_writing(tid, fd) || self.session.registry.find(key).is_some());
         if is_written || is_shared && !is_as_installed && !is_archive(&file) {
             return self.map_shared(made, Some((key, file, offset, name)), outcome);
         }

@@ -29,6 +29,10 @@ const LOOKS_MAX: Duration = Duration::from_millis(300);
 /// How nice the thread that looks is.
 const NICE: i32 = 10;
 
+/// How many times as long as all looks have taken the thread rests behind each, and lets others come
+/// together. So what looks take grows with the square root of the time only.
+const RESTS: u32 = 10;
+
 /// Something that was mapped.
 #[derive(Debug)]
 pub struct Look {
@@ -75,11 +79,17 @@ impl Looks {
         !mem::replace(&mut waiting.is_looking, true)
     }
 
-    /// All that wait, `spent` after the last: a program maps many files at once, and each look goes through
-    /// all processes. Nothing: the thread ends.
-    fn next(&self, spent: Duration) -> Vec<Look> {
+    /// A look through all processes has taken so long. How long the next one is to wait.
+    fn rest(&self, spent: Duration) -> Duration {
         let mut waiting = self.lock();
         waiting.spent += spent;
+        RESTS * waiting.spent
+    }
+
+    /// All that wait: a program maps many files at once, and each look goes through all processes. Nothing:
+    /// the thread ends.
+    fn next(&self) -> Vec<Look> {
+        let mut waiting = self.lock();
         if waiting.spent > LOOKS_MAX {
             waiting.looks.clear();
         }
@@ -103,9 +113,8 @@ fn look_all(session: &Arc<Session>) -> Result<()> {
     session.cores.unpin(Tid(0));
     // Nor before anybody who is recorded. (How nice it is, each thread has for itself: sched(7).)
     let _ = rustix::process::nice(NICE);
-    let mut spent = Duration::ZERO;
     loop {
-        let looks = session.looks.next(spent);
+        let looks = session.looks.next();
         if looks.is_empty() {
             return Ok(());
         }
@@ -118,7 +127,7 @@ fn look_all(session: &Arc<Session>) -> Result<()> {
                     .note(seq, format!("{text}: {} (process {pid}) {}", proc::name(*pid), found.text()))?;
             }
         }
-        spent = began.elapsed();
+        session.wait_for_nobody_else(session.looks.rest(began.elapsed()));
     }
 }
 
@@ -200,11 +209,14 @@ mod tests {
         let looks = Looks::default();
         assert!(looks.add(look()), "nobody looks yet");
         assert!(!looks.add(look()));
-        assert_eq!(looks.next(Duration::ZERO).len(), 2, "at once");
-        assert!(looks.next(Duration::ZERO).is_empty());
+        assert_eq!(looks.next().len(), 2, "at once");
+        assert!(looks.next().is_empty());
         assert!(looks.add(look()) && !looks.add(look()), "the thread has ended");
-        assert_eq!(looks.next(Duration::ZERO).len(), 2);
-        assert!(looks.next(2 * LOOKS_MAX).is_empty() && !looks.add(look()), "no time is left");
+        assert_eq!(looks.next().len(), 2);
+        let (first, second) = (looks.rest(LOOKS_MAX / 4), looks.rest(LOOKS_MAX / 4));
+        assert!(first > LOOKS_MAX && second == 2 * first, "the longer, the more has been looked");
+        looks.rest(LOOKS_MAX);
+        assert!(looks.next().is_empty() && !looks.add(look()), "no time is left");
     }
 
     #[test]
@@ -212,9 +224,10 @@ mod tests {
         let look = |key, is_private| Look { key, seq: EventSeq(3), text: String::new(), is_private };
         let looks = Looks::default();
         assert!(looks.add(look((1, 2), true)) && !looks.add(look((1, 2), true)));
-        assert!(looks.next(Duration::ZERO).len() == 1 && looks.next(Duration::ZERO).is_empty());
+        assert!(looks.next().len() == 1 && looks.next().is_empty());
         assert!(looks.add(look((1, 3), true)), "another one");
-        assert!(looks.next(LOOKS_MAX * 2 / 3).len() == 1 && looks.next(Duration::ZERO).is_empty());
+        looks.rest(LOOKS_MAX * 2 / 3);
+        assert!(looks.next().len() == 1 && looks.next().is_empty());
         assert!(!looks.add(look((1, 4), true)) && looks.add(look((1, 4), false)));
     }
 }

@@ -114,6 +114,17 @@ impl Session {
         progress
     }
 
+    /// Waits for so long, or until nobody else works for the recording: the caller is a thread of
+    /// [`Session::spawn`].
+    pub fn wait_for_nobody_else(&self, at_most: Duration) {
+        let began = Instant::now();
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        while progress.live > 1 {
+            let Some(left) = at_most.checked_sub(began.elapsed()) else { return };
+            progress = self.changed.wait_timeout(progress, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
     /// Waits until what is traced has been killed: it would die with us, but a moment later, and whoever
     /// hears that the recording has failed may begin the next one at once.
     fn wait_for_the_killed<'s>(&'s self, mut progress: MutexGuard<'s, Progress>) -> MutexGuard<'s, Progress> {
