@@ -99,7 +99,7 @@ fn main() {
         let more: &[&str] = match name {
             "saved" => &SAVED_FLAGS,
             // There is little room, other compilers make other lengths, and these are hardly ever in a hurry.
-            "chance" | "waits" | "memory" | "vectors" | "shapes" => &["-Os"],
+            "chance" | "classes" | "waits" | "memory" | "vectors" | "shapes" => &["-Os"],
             _ => &[],
         };
         build.compile(&format!("src/hooks/{name}.c"), &[&HOOKS_FLAGS, more].concat())

@@ -57,7 +57,7 @@ shapes! {
         Ppoll,
         /// Only options without pointers of their own.
         Sockopt,
-        /// The name of the task, and which capabilities there are.
+        /// The name of the task, which capabilities there are, and names of memory.
         Prctl,
         /// What is written to is the descriptor in argument 2.
         Copy,
@@ -77,6 +77,8 @@ shapes! {
         Memory,
         /// An exec of what is not there (ENOENT): the hook looks whether it is.
         Exec,
+        /// A new file in memory, but for that of a sound server's clients.
+        Memfd,
     }
 }
 
@@ -332,6 +334,7 @@ mod tests {
             "sendmmsg",
             "prlimit64",
             "execve",
+            "memfd_create",
             "rseq",
             "set_robust_list",
             "set_tid_address",

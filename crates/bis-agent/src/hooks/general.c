@@ -361,7 +361,7 @@ static u64 clears_first(const struct plan *p) {
 static void settle(const struct plan *p, i64 result) {
   u64 flags = p->row->flags, is_dup = p->row->shape == FCNTL && (p->args[1] == F_DUPFD || p->args[1] == F_DUPFD_CLOEXEC);
   u64 opened = p->row->shape == OPEN ? p->args[p->row->flags_arg] & (O_ACCMODE | O_TRUNC) : 0;
-  if (opened && result >= 0) hooks_classify(result, is(opened & O_TRUNC));
+  if ((opened || p->row->shape == MEMFD) && result >= 0) hooks_classify(result, is(opened & O_TRUNC));
   if (clears_first(p)) set_class(p->args[0], 0);
   if (flags & CLEARS_FD1) set_class(p->args[1], 0);
   if (result < 0) return;
@@ -393,7 +393,7 @@ u64 hooks_general(struct frame *f, const struct row *row, u64 nr, u64 sure) {
   if (how == STAYS) how = make(&p, e);
   if (how != STAYS) return hooks_leave_marked(e, how);
   i64 told = give_back(&p, e);
-  if (row->shape == OPEN || row->shape == FCNTL || (row->flags & SETTLES)) settle(&p, told);
+  if (row->shape == OPEN || row->shape == MEMFD || row->shape == FCNTL || (row->flags & SETTLES)) settle(&p, told);
   f->rax = told;
   S->count++;
   return hooks_leave();

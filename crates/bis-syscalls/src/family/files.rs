@@ -82,7 +82,7 @@ pub(crate) static ROWS: &[Row] = &[
     call(303, "name_to_handle_at", &[dirfd("dirfd"), path("path"), via("handle", INOUT), out("mount_id", Fixed(8)), named("flags", &AT_FLAGS)], Never).plan(name_to_handle),
     call(304, "open_by_handle_at", &[fd("mount"), inp("handle"), named("flags", &OPEN_FLAGS)], May),
     call(306, "syncfs", &[fd("fd")], Never),
-    call(319, "memfd_create", &[path("name"), hex("flags")], Never).by(Handler::MemfdCreate).note("one named \"pulseaudio\" is refused (ENOSYS): the memory would be shared with the sound server"),
+    call(319, "memfd_create", &[path("name"), hex("flags")], Never).by(Handler::MemfdCreate).note("one named \"pulseaudio\" is refused (ENOSYS): the memory would be shared with the sound server").hooked_for(Rule::of(HookShape::Memfd), &[]),
     call(326, "copy_file_range", &[fd("in"), inout("in_offset", Fixed(8)), fd("out"), inout("out_offset", Fixed(8)), size("len"), hex("flags")], May).by(Handler::CopyFileRange).to(Target::fd(2).from(0).at(Behind(3))).hooked_for(Rule::of(HookShape::Copy).writes(), &[piece(1, Fixed(8)), piece(3, Fixed(8))]),
     call(332, "statx", &[dirfd("dirfd"), path("path"), named("flags", &AT_FLAGS), hex("mask"), out("buf", Fixed(256))], Never),
     call(436, "close_range", &[uint("first"), uint("last"), hex("flags")], May).traced("descriptors come and go that the hooks know nothing of"),
