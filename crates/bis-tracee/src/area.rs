@@ -385,10 +385,14 @@ impl Area {
         log
     }
 
+    fn all_classes(&self) -> &[AtomicU8] {
+        // SAFETY: within the mapping, which lives as long as `self`; shared only as atomics, which have the
+        // layout of their bytes.
+        unsafe { slice::from_raw_parts(self.base().add((FD_CLASS_BASE - AREA_BASE) as usize).cast(), FDS) }
+    }
+
     fn class(&self, fd: usize) -> &AtomicU8 {
-        assert!(fd < FDS, "descriptor {fd} has no class");
-        // SAFETY: within the mapping, which lives as long as `self`; shared only as an atomic.
-        unsafe { AtomicU8::from_ptr(self.base().add((FD_CLASS_BASE - AREA_BASE) as usize + fd)) }
+        &self.all_classes()[fd]
     }
 
     /// Says what a descriptor is. One beyond those that have a class is left alone.
@@ -441,7 +445,7 @@ impl Area {
 
     /// Forgets the classes of all descriptors.
     pub fn forget_classes(&self) {
-        (0..FDS).for_each(|fd| self.class(fd).store(FdClass::Unknown as u8, Ordering::Release));
+        self.all_classes().iter().for_each(|class| class.store(FdClass::Unknown as u8, Ordering::Release));
         (0..FDS).step_by(8).for_each(|fd| self.copied(fd).store(0, Ordering::Relaxed));
     }
 
@@ -457,8 +461,8 @@ impl Area {
     /// Forgets the classes of regular files.
     pub fn forget_files(&self) {
         let file = FdClass::File as u8;
-        for fd in (0..FDS).filter(|fd| self.class(*fd).load(Ordering::SeqCst) == file) {
-            let _ = self.class(fd).compare_exchange(file, 0, Ordering::AcqRel, Ordering::Relaxed);
+        for class in self.all_classes().iter().filter(|class| class.load(Ordering::SeqCst) == file) {
+            let _ = class.compare_exchange(file, 0, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
 
