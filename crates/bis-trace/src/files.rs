@@ -91,7 +91,7 @@ impl FileStore<'_> {
     /// As [`FileStore::keep`], for a file whose content will change under the name that it has now: it is
     /// never linked to.
     pub fn keep_changing(&self, source: &File, path: &[u8]) -> Result<FileEntry> {
-        // Browsers have hundreds of small ones in memory, nothing but zeros: a file is made for new content only.
+        // Browsers have hundreds of small ones in memory, all zeros: a file is made for new content only.
         let failed = |source| self.failed(show(path), source);
         let stat = source.metadata().map_err(failed)?;
         if stat.is_file() && stat.len() <= READ_BYTES_MAX {

@@ -8,8 +8,9 @@ pub use text::OwnSeccomp;
 
 use std::{
     fs::{self, File},
-    io::{self, Read as _},
+    io::{self, Read as _, Seek as _, SeekFrom},
     ops::Range,
+    os::fd::AsRawFd as _,
     path::{Path, PathBuf},
 };
 
@@ -22,11 +23,39 @@ use crate::calls::shown::window::Window;
 #[derive(Debug)]
 pub struct ShownText {
     fd: Fd,
-    path: PathBuf,
+    file: ShownFile,
+    /// The program's own open file: its position is that of the descriptor. None where the kernel does not
+    /// let us have it.
+    open: Option<File>,
     text: Vec<u8>,
     /// Where the rest of it comes from.
     rest: Option<Rest>,
     window: Window,
+}
+
+impl ShownText {
+    /// Is this what the descriptor means?
+    fn is_behind(&self, tid: Tid, fd: Fd) -> bool {
+        let is_it = |open: &File| sys::same_open_file(tid, fd, open.as_raw_fd()).unwrap_or(false);
+        self.fd == fd && self.open.as_ref().is_some_and(is_it)
+    }
+
+    /// Where the descriptor stands.
+    fn position(&self) -> Option<u64> {
+        self.open.as_ref()?.stream_position().ok()
+    }
+
+    /// Moves the position of the descriptor from there on by so much. False: it is not where it is to be,
+    /// because the kernel has less to say than is shown.
+    fn move_on(&self, at: u64, len: u64) -> bool {
+        let Some(mut open) = self.open.as_ref() else { return false };
+        if matches!(self.file.what, Shown::Mappings | Shown::Numa) {
+            // For an lseek to where its last read has not ended, the kernel makes again all that lies before
+            // (seq_lseek): a list of tens of thousands of mappings that is read in pieces would take minutes.
+            return io::copy(&mut open.take(len), &mut io::sink()).is_ok_and(|read| read == len);
+        }
+        open.seek(SeekFrom::Start(at.wrapping_add(len))).is_ok()
+    }
 }
 
 /// What of a list of mappings has not been made into text yet. Many a reader stops where it has found what it

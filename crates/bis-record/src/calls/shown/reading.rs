@@ -18,7 +18,6 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Read},
     iter::once,
     ops::Range,
     os::{fd::AsRawFd, unix::ffi::OsStrExt},
@@ -76,12 +75,16 @@ impl Domain {
             None => return Ok(None),
         };
         let fd = Fd::of_arg(call.args[0]);
-        let Some(file) = shown_file(tid, fd) else { return Ok(None) };
+        let known = self.shown.iter().find(|text| text.is_behind(tid, fd));
+        let Some(file) = known.map(|text| text.file.clone()).or_else(|| shown_file(tid, fd)) else {
+            return Ok(None);
+        };
         let Some(read) = transfer else {
             return Ok((file.what == Shown::Mappings).then_some(Entry::Done(errno(libc::ENOTTY))));
         };
         let moves = read.at.is_none();
-        let Some(at) = read.at.or_else(|| position(tid, fd)) else { return Ok(None) };
+        let at = read.at.or_else(|| known.and_then(ShownText::position).or_else(|| position(tid, fd)));
+        let Some(at) = at else { return Ok(None) };
         let buffers = read.buffers(&self.memory, call.args);
         let wanted = buffers.iter().map(|(_, len)| *len).fold(0, u64::saturating_add);
         if at.cast_signed() < 0 && file.what != Shown::Memory || wanted == 0 {
@@ -103,8 +106,12 @@ impl Domain {
         if given == 0 && !found.is_empty() {
             return Ok(Some(Entry::Done(errno(libc::EFAULT))));
         }
-        let is_list = matches!(file.what, Shown::Mappings | Shown::Numa);
-        if moves && given > 0 && !(is_list && read_past(tid, fd, given)) {
+        let is_moved = || {
+            // The last is the one that has just been read.
+            let text = self.shown.last().filter(|text| text.fd == fd && text.file == file);
+            text.is_some_and(|text| text.move_on(at, given))
+        };
+        if moves && given > 0 && !is_moved() {
             let to = at.wrapping_add(given);
             let whence = libc::SEEK_SET.cast_unsigned().into();
             self.call_for(tid, libc::SYS_lseek, [call.args[0], to, whence, 0, 0, 0])?;
@@ -160,11 +167,13 @@ impl Domain {
     /// What a read of so many bytes gives of a text; none where it is the kernel's business (the process is
     /// gone, or not of the recording).
     fn text_as_shown(&mut self, tid: Tid, fd: Fd, file: &ShownFile, at: u64, len: u64) -> Option<Vec<u8>> {
-        let is_it = |text: &ShownText| text.fd == fd && text.path == file.path;
+        let is_it = |text: &ShownText| {
+            text.fd == fd && text.file == *file && (text.open.is_none() || text.is_behind(tid, fd))
+        };
         let known = self.shown.iter().position(is_it).map(|index| self.shown.remove(index));
-        let mut text = match known.filter(|_| at != 0) {
-            Some(text) => text,
-            None => self.begin_text(tid, fd, file)?,
+        let mut text = match known {
+            Some(text) if at != 0 => text,
+            known => self.begin_text(tid, fd, file, known.and_then(|text| text.open))?,
         };
         let clamped = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         let (at, len) = (clamped(at), clamped(len));
@@ -240,17 +249,18 @@ impl Process {
         bytes
     }
 
-    fn begin_text(&self, tid: Tid, fd: Fd, file: &ShownFile) -> Option<ShownText> {
-        let (path, window) = (file.path.clone(), Window::default());
-        if file.what != Shown::Mappings {
-            let text = self.whole_text(tid, fd, file)?;
-            return Some(ShownText { fd, path, text, rest: None, window });
-        }
-        let (_, ours) = self.ours_of(tid, file.number)?;
-        // By the descriptor: what it shows stays the same whatever its name means here.
-        let file = File::open(proc::fd(tid, fd)).ok()?;
-        let rest = Some(Rest { file, raw: Vec::new(), ours });
-        Some(ShownText { fd, path, text: Vec::new(), rest, window })
+    /// `open`: the program's open file, if we have it already.
+    fn begin_text(&self, tid: Tid, fd: Fd, file: &ShownFile, open: Option<File>) -> Option<ShownText> {
+        let (text, rest) = if file.what == Shown::Mappings {
+            let (_, ours) = self.ours_of(tid, file.number)?;
+            // By the descriptor: what it shows stays the same whatever its name means here.
+            let file = File::open(proc::fd(tid, fd)).ok()?;
+            (Vec::new(), Some(Rest { file, raw: Vec::new(), ours }))
+        } else {
+            (self.whole_text(tid, fd, file)?, None)
+        };
+        let open = open.or_else(|| open_file_of(tid, fd));
+        Some(ShownText { fd, file: file.clone(), open, text, rest, window: Window::default() })
     }
 
     /// Makes more text of a list of mappings.
@@ -439,14 +449,11 @@ fn position(tid: Tid, fd: Fd) -> Option<u64> {
     proc::Fields::of_fd(tid, fd)?.number("pos", 10)
 }
 
-/// Moves the position of a descriptor by so much, by reading. For an lseek to where its last read has not
-/// ended, the kernel makes again all that lies before (seq_lseek): a list of tens of thousands of mappings
-/// that is read in pieces would take minutes. False: the position is not where it is to be, because the
-/// kernel has less to say than is shown, or because the thread's descriptors are not its process's.
-fn read_past(tid: Tid, fd: Fd, len: u64) -> bool {
-    let Some(mut file) = process_of(tid).and_then(|pid| sys::take_fd(pid, fd).ok()) else { return false };
-    sys::same_open_file(tid, fd, file.as_raw_fd()).unwrap_or(false)
-        && io::copy(&mut file.by_ref().take(len), &mut io::sink()).is_ok_and(|read| read == len)
+/// The open file behind a task's descriptor, for us, too. None: the kernel is too old, or the task's
+/// descriptors are not its process's.
+fn open_file_of(tid: Tid, fd: Fd) -> Option<File> {
+    let open = sys::take_fd(process_of(tid)?, fd).ok()?;
+    sys::same_open_file(tid, fd, open.as_raw_fd()).unwrap_or(false).then_some(open)
 }
 
 /// The kernel tells names as the reader finds them. A program below another root does not know what is above
