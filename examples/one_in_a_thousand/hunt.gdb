@@ -23,7 +23,8 @@ reverse-continue
 backtrace
 #> drop_greeting ()
 #> main ()
-# And where does the thread stand that crashes later? Between its look and its use.
+# And where does the thread stand that crashes later? Between its look (it has the old value in a register then) and
+# its use.
 thread apply all -s frame function answer
 #> answer ()
-#> sent += strlen(greeting->text);
+#> ~ if \(greeting == NULL\)|sent \+= strlen\(greeting->text\);
