@@ -250,18 +250,27 @@ impl Domain {
         let (key, is_as_installed) = (key_of(&meta), is_as_installed(&meta, &name));
         let is_written =
             is_shared && (proc::is_open_for_writing(tid, fd) || self.session.registry.find(key).is_some());
+        // Each process maps the same few libraries, piece by piece.
         if is_as_installed
             && !is_written
-            && prot & prot::EXEC == 0
             && let Some((file, identity)) = self.session.find_kept(&meta, &name)
         {
-            // Each process maps the same few libraries, piece by piece.
-            if let Some(hooks) = &self.hooks {
-                self.session.kept_files.note(&identity, file);
-                self.session.kept_files.show(&hooks.area);
+            let map = Effect::Map { addr, len, prot, backing: Backing::File { file, offset } };
+            if prot & prot::EXEC == 0 {
+                if let Some(hooks) = &self.hooks {
+                    self.session.kept_files.note(&identity, file);
+                    self.session.kept_files.show(&hooks.area);
+                }
+                outcome.effects.push(map);
+                return Ok(());
             }
-            outcome.effects.push(Effect::Map { addr, len, prot, backing: Backing::File { file, offset } });
-            return Ok(());
+            if meta.st_nlink() > 0
+                && let Some(known) = self.session.texts.known(file, &meta)
+            {
+                let text = NewText { range: addr..addr + len, offset, prot, name: &name };
+                outcome.effects.push(map);
+                return self.add_known_text(tid, &text, known.map(|known| (file, known)), outcome);
+            }
         }
         let file = open_new(made, &path)?;
         if is_written || is_shared && !is_as_installed && !is_archive(&file) {
@@ -303,7 +312,7 @@ impl Domain {
     ) -> Result<()> {
         let Made { tid, addr, len, prot, .. } = *made;
         if prot & prot::EXEC != 0 {
-            self.add_text(tid, &NewText { range: addr..addr + len, offset, prot, file, name }, outcome)?;
+            self.add_text(tid, &NewText { range: addr..addr + len, offset, prot, name }, file, outcome)?;
         }
         Ok(())
     }
@@ -566,8 +575,8 @@ impl Process {
         let backing = Backing::File { file: self.session.keep(&file, &mapping.name)?, offset };
         outcome.effects.push(Effect::Map { addr, len, prot, backing });
         if prot & prot::EXEC != 0 {
-            let text = NewText { range: addr..end, offset, prot, file: &file, name: &mapping.name };
-            self.add_text(tid, &text, outcome)?;
+            let text = NewText { range: addr..end, offset, prot, name: &mapping.name };
+            self.add_text(tid, &text, &file, outcome)?;
         }
         Ok(())
     }

@@ -159,8 +159,8 @@ impl Process {
             self.watch_image(mapping, file);
             if let Some(file) = file {
                 let Mapping { start, end, offset, prot, ref name, .. } = *mapping;
-                let text = NewText { range: start..end, offset, prot, file, name };
-                self.add_text(tid, &text, outcome)?;
+                let text = NewText { range: start..end, offset, prot, name };
+                self.add_text(tid, &text, file, outcome)?;
                 self.look_for_cpuid(start);
             }
         }

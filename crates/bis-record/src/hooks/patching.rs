@@ -20,12 +20,12 @@ use bis_trace::{
 };
 use bis_tracee::{Stopped, address_limit, bulk::Bulk, maps, memory::Memory, remote::Remote, vdso::Vdso};
 
-use super::texts::is_sought;
+use super::texts::{TextFile, is_sought};
 use crate::{
     crew::{Crew, with_slot},
     error::Result,
     process::Process,
-    space::{ARENA_LEN, AddressSpace, Arena, Patch, Patches, TextRange},
+    space::{ARENA_LEN, AddressSpace, Arena, Patch, PatchedByWrites, Patches, TextRange},
     task::Handle,
 };
 
@@ -57,9 +57,15 @@ impl Batch {
         self.pages.extend(starts.into_iter().zip(pages));
     }
 
+    /// In the order of their addresses, here and in replay the sites of a page are one write. They do not
+    /// overlap.
+    pub(super) fn sort(&mut self) {
+        self.sites.sort_unstable_by_key(|site| site.addr);
+    }
+
     /// The writes to sites: those of one page that was looked at are one, with what lies between them as it
     /// was.
-    fn site_writes(&self) -> Vec<MemWrite> {
+    pub(super) fn site_writes(&self) -> Vec<MemWrite> {
         let mut merged = Vec::new();
         for group in self.sites.chunk_by(|one, next| one.addr.page_floor() == next.addr.page_floor()) {
             let (begin, last) = (group[0].addr, &group[group.len() - 1]);
@@ -146,6 +152,15 @@ fn kept_at(start: Addr, outcome: &Outcome) -> Option<FileId> {
     })
 }
 
+/// What is in the text now besides bytes.
+fn tell_patches(patches: &[Arc<Patch>], faults: Vec<ours::Fault>, outcome: &mut Outcome) {
+    if !patches.is_empty() || !faults.is_empty() {
+        let ours = outcome.ours();
+        ours.patches.extend(patches.iter().filter_map(|patch| patch.said.clone()));
+        ours.faults.extend(faults);
+    }
+}
+
 /// Maps an arena at the first of these places that is free.
 fn map_first(
     slot: &mut Option<Stopped>,
@@ -185,9 +200,11 @@ pub struct NewText<'a> {
     /// Where in the file it begins.
     pub offset: u64,
     pub prot: u32,
-    pub file: &'a File,
     pub name: &'a [u8],
 }
+
+/// What the trace has of a text's file, and what is known of it.
+pub type KnownText = (FileId, Arc<TextFile>);
 
 impl AddressSpace {
     /// This part of the address space shows something else now.
@@ -198,26 +215,46 @@ impl AddressSpace {
 
 impl Process {
     /// Executable memory shows this file now: patches what is known of it.
-    pub fn add_text(&mut self, tid: Tid, text: &NewText<'_>, outcome: &mut Outcome) -> Result<()> {
-        let NewText { range: Range { start, end }, offset, prot, file, name } = text.clone();
+    pub fn add_text(
+        &mut self,
+        tid: Tid,
+        text: &NewText<'_>,
+        file: &File,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
         if self.hooks.is_none() {
             return Ok(());
         }
         // A file without a name is one that the program has made for this.
         let is_named = file.metadata().is_ok_and(|meta| meta.nlink() > 0);
-        let kept = match kept_at(start, outcome) {
+        let kept = match kept_at(text.range.start, outcome) {
             Some(kept) => Some(kept),
             None if is_named => Some(self.session.keep(file, b"")?),
             None => None,
         };
         let content = || self.session.writer.files().content(kept?);
-        let text = self.session.texts.of_kept(file, kept, content).filter(|_| is_named);
-        let bias = text.as_ref().and_then(|text| text.bias(start, offset));
-        let (Some(text), Some(bias), Some(kept)) = (text, bias, kept) else {
+        let known = self.session.texts.of_kept(file, kept, content).filter(|_| is_named);
+        self.add_known_text(tid, text, kept.zip(known), outcome)
+    }
+
+    /// As [`Process::add_text`]; none: it is no program.
+    pub fn add_known_text(
+        &mut self,
+        tid: Tid,
+        text: &NewText<'_>,
+        known: Option<KnownText>,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let NewText { range: Range { start, end }, offset, prot, name } = text.clone();
+        if self.hooks.is_none() {
+            return Ok(());
+        }
+        let bias = known.as_ref().and_then(|(_, file)| file.bias(start, offset));
+        let (Some((kept, file)), Some(bias)) = (known, bias) else {
             self.close_clock("a file that is no program has been mapped to be executed");
             return Ok(());
         };
-        let range = TextRange { start, end, bias, offset, is_changed: false, file: text, kept };
+        let range = TextRange { start, end, bias, offset, is_changed: false, file, kept };
         self.space.patches_mut().texts.push(range.clone());
         if self.space.patches().dense.is_on {
             self.map_dense(tid, &range, outcome)?;
@@ -469,17 +506,20 @@ impl Crew {
 
     /// Writes trampolines, then what leads to them.
     pub(super) fn write_batch(&self, mut batch: Batch, outcome: &mut Outcome) -> Result<()> {
-        // In the order of their addresses, here and in replay those of a page are one write. They do not
-        // overlap.
-        batch.sites.sort_unstable_by_key(|site| site.addr);
+        batch.sort();
         self.memory.write_all(&batch.trampolines)?;
         self.memory.write_all(&batch.site_writes())?;
         outcome.writes.extend([batch.trampolines, batch.sites].into_iter().flatten());
-        if !batch.patches.is_empty() || !batch.faults.is_empty() {
-            let ours = outcome.ours();
-            ours.patches.extend(batch.patches.iter().filter_map(|patch| patch.said.clone()));
-            ours.faults.extend(batch.faults);
-        }
+        tell_patches(&batch.patches, batch.faults, outcome);
+        Ok(())
+    }
+
+    /// The same again.
+    pub(super) fn write_again(&self, known: &PatchedByWrites, outcome: &mut Outcome) -> Result<()> {
+        self.memory.write_all(&known.trampolines)?;
+        self.memory.write_all(&known.merged)?;
+        outcome.writes.extend([&known.trampolines, &known.sites].into_iter().flatten().cloned());
+        tell_patches(known.set.patches(), known.faults.clone(), outcome);
         Ok(())
     }
 }

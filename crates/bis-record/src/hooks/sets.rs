@@ -8,7 +8,8 @@
 //! recording and in replay. What the patches are is at the end of the same file, and known as one value to
 //! all address spaces that have it ([`PatchSet`]).
 //!
-//! Small texts are not worth it, and large ones would be more to keep than all else. Text that may change
+//! Small texts are not worth it, and large ones would be more to keep than all else: they are written to each
+//! time, but what is written is found once ([`PatchedByWrites`]). Text that may change
 //! with its file (a view) goes on showing that. The program sees its own file in `/proc/PID/maps`
 //! ([`ShownText`]), and gets its own bytes before it can change them, as ever; where the kernel shows again
 //! what is mapped (MADV_DONTNEED), they are written there.
@@ -29,7 +30,9 @@ use crate::{
     error::Result,
     process::Process,
     session::Session,
-    space::{AddressSpace, KnownSet, PatchSet, Patched, PatchedFile, SetKey, ShownText, TextRange},
+    space::{
+        AddressSpace, KnownSet, PatchSet, Patched, PatchedByWrites, PatchedFile, SetKey, ShownText, TextRange,
+    },
 };
 
 /// A text of which fewer places are known is written to.
@@ -73,8 +76,9 @@ impl Process {
         name: Option<&[u8]>,
         outcome: &mut Outcome,
     ) -> Result<()> {
+        let is_file = name.is_some_and(|name| is_worth_a_file(range, name));
         let key = match name {
-            Some(name) if self.may_be_set(range, name) => self.set_key(tid, range, outcome)?,
+            Some(_) if self.may_be_known(range) => self.set_key(tid, range, is_file, outcome)?,
             _ => None,
         };
         let Some((key, name)) = key.zip(name) else {
@@ -96,33 +100,40 @@ impl Process {
         {
             return Ok(());
         }
+        if let KnownSet::Same(known) = &known {
+            let patches = self.space.patches_mut();
+            patches.add_written_set(Arc::clone(&known.set));
+            if let Some(arena) = patches.arena_at(key.arena) {
+                arena.go_on_from(known.end);
+                if is_file {
+                    arena.align();
+                }
+            }
+            return self.write_again(known, outcome);
+        }
         let mut batch = Batch::default();
         let before = self.space.set_standing(key.arena, outcome);
         self.patch_sites(tid, range, &mut batch, outcome)?;
+        batch.sort();
         if matches!(known, KnownSet::New) {
             let is_all = before == self.space.set_standing(key.arena, outcome);
-            let patched = is_all.then(|| self.patched(tid, range, &key, &batch)).flatten();
-            let known = patched.map_or(KnownSet::Refused, |patched| KnownSet::Written(Arc::new(patched)));
-            self.session.texts.sets.set(key.clone(), known);
+            let known = if is_all { self.known_by(tid, range, &key, is_file, &batch) } else { None };
+            self.session.texts.sets.set(key.clone(), known.unwrap_or(KnownSet::Refused));
         }
-        // The page is not shared with what comes next.
-        self.space.patches_mut().arena_at(key.arena).map(crate::space::Arena::align);
+        if is_file {
+            // The page is not shared with what comes next.
+            self.space.patches_mut().arena_at(key.arena).map(crate::space::Arena::align);
+        }
         self.write_batch(batch, outcome)
     }
 
-    /// Is this a text that may be mapped from a file with its patches?
-    fn may_be_set(&self, range: &TextRange, name: &[u8]) -> bool {
-        let (patches, len) = (self.space.patches(), range.end - range.start);
+    /// Is this a text whose patches are the same as those of another process, if that had the same?
+    fn may_be_known(&self, range: &TextRange) -> bool {
+        let patches = self.space.patches();
         let is_whole =
             [range.start.0, range.end.0, range.offset].into_iter().all(|at| at.is_multiple_of(PAGE));
         self.hooks.is_some()
             && is_whole
-            && len <= TEXT_BYTES_MAX
-            && range.offset + len <= range.file.len().next_multiple_of(PAGE)
-            && range.file.places() >= PLACES_MIN
-            // Those are escaped in lists of mappings.
-            && name.starts_with(b"/")
-            && !name.contains(&b'\n')
             && !range.is_changed
             && !patches.dense.is_on
             && !patches.avoids_any()
@@ -131,20 +142,34 @@ impl Process {
             && !self.space.views().overlaps(range.start, range.end)
     }
 
-    /// The trampolines begin on a page of their own.
-    fn set_key(&mut self, tid: Tid, range: &TextRange, outcome: &mut Outcome) -> Result<Option<SetKey>> {
+    /// The trampolines that are to be in a file begin on a page of their own.
+    fn set_key(
+        &mut self,
+        tid: Tid,
+        range: &TextRange,
+        is_file: bool,
+        outcome: &mut Outcome,
+    ) -> Result<Option<SetKey>> {
         let is_closed = self.space.clock().closed;
         let Some(arena) = self.reach_by_arena(tid, range.start, outcome)? else { return Ok(None) };
         let arena = &mut self.space.patches_mut().arenas[arena];
-        arena.align();
+        if is_file {
+            arena.align();
+        }
         Ok(Some(SetKey::new(range, (arena.start, arena.next()), is_closed)))
     }
 
-    /// What has become of a text by a batch, which is about to be written. None: it is to be written each
+    /// What has become of a text by a batch, which is about to be written. None: it has to be found each
     /// time.
-    fn patched(&mut self, tid: Tid, range: &TextRange, key: &SetKey, batch: &Batch) -> Option<Patched> {
+    fn known_by(
+        &mut self,
+        tid: Tid,
+        range: &TextRange,
+        key: &SetKey,
+        is_file: bool,
+        batch: &Batch,
+    ) -> Option<KnownSet> {
         let mut pages: Vec<Addr> = batch.sites.iter().map(|site| site.addr.page_floor()).collect();
-        pages.sort_unstable();
         pages.dedup();
         let lies_in = |write: &MemWrite, start: Addr, end: Addr| {
             start <= write.addr && write.addr + write.data.len() as u64 <= end
@@ -152,16 +177,30 @@ impl Process {
         let end = self.space.patches_mut().arena_at(key.arena)?.next();
         let is_inside = batch.sites.iter().all(|site| lies_in(site, range.start, range.end))
             && batch.trampolines.iter().all(|write| lies_in(write, key.at, end));
-        if pages.len() < PAGES_MIN || !is_inside {
+        if !is_inside {
             return None;
+        }
+        let set = Arc::new(PatchSet::new(range.start..range.end, &batch.patches, &batch.faults));
+        let (sites, trampolines) = (batch.sites.clone(), batch.trampolines.clone());
+        let faults = batch.faults.clone();
+        if !is_file || pages.len() < PAGES_MIN {
+            let merged = batch.site_writes();
+            return Some(KnownSet::Same(Arc::new(PatchedByWrites {
+                set,
+                sites,
+                merged,
+                trampolines,
+                faults,
+                end,
+            })));
         }
         let mappings = maps::read(tid).ok()?;
         let mapping = mappings.iter().find(|m| (m.start..m.end).contains(&range.start))?;
-        Some(Patched {
-            set: Arc::new(PatchSet::new(range.start..range.end, &batch.patches, &batch.faults)),
-            sites: batch.sites.clone(),
-            trampolines: batch.trampolines.clone(),
-            faults: batch.faults.clone(),
+        Some(KnownSet::Written(Arc::new(Patched {
+            set,
+            sites,
+            trampolines,
+            faults,
             end,
             shown: ShownText {
                 start: range.start,
@@ -172,7 +211,7 @@ impl Process {
                 inode: mapping.inode,
                 name: mapping.name.as_slice().into(),
             },
-        })
+        })))
     }
 
     /// Maps a text with all its patches over the program's own. False: it cannot be mapped.
@@ -233,6 +272,17 @@ impl Process {
         }
         Ok(())
     }
+}
+
+/// Is this a text that is to be mapped from a file with its patches?
+fn is_worth_a_file(range: &TextRange, name: &[u8]) -> bool {
+    let len = range.end - range.start;
+    len <= TEXT_BYTES_MAX
+        && range.offset + len <= range.file.len().next_multiple_of(PAGE)
+        && range.file.places() >= PLACES_MIN
+        // Those are escaped in lists of mappings.
+        && name.starts_with(b"/")
+        && !name.contains(&b'\n')
 }
 
 /// Makes a kept file of a text with all its patches. None: that cannot be.

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    fs::{File, OpenOptions},
+    fs::{File, Metadata, OpenOptions},
     io,
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
@@ -62,6 +62,8 @@ pub struct TextFile {
     /// Where parts of the file have the bytes of rdtsc, and of what else is special: every process maps the
     /// same ones.
     scanned: Mutex<Vec<Scan>>,
+    /// Which parts may have a `cpuid` that is not known to be one: each process of a browser asks.
+    asks_cpuid: Mutex<HashMap<(u64, u64), bool>>,
     /// Short loops count. All processes of a recording share one dense text.
     short_loops: OnceLock<bool>,
     /// Its dense texts; none where there cannot be one.
@@ -199,6 +201,7 @@ impl TextFile {
             key,
             learned: Mutex::new(Places::of(learned)),
             scanned: Mutex::new(scanned),
+            asks_cpuid: Mutex::default(),
             short_loops: OnceLock::new(),
             dense: Mutex::default(),
         })
@@ -378,6 +381,11 @@ impl TextFile {
 
     /// May a part of the file have a `cpuid` where it is not known what the bytes are?
     pub fn may_ask_cpuid(&self, part: MappedPart, cache: Option<&SiteCache>) -> bool {
+        let mut known = self.asks_cpuid.lock().unwrap_or_else(PoisonError::into_inner);
+        *known.entry(part.range()).or_insert_with(|| self.looks_like_cpuid(part, cache))
+    }
+
+    fn looks_like_cpuid(&self, part: MappedPart, cache: Option<&SiteCache>) -> bool {
         let bytes = self.part(part.range());
         let is_there = |site: u64| {
             let at = usize::try_from(site.wrapping_sub(part.first)).unwrap_or(usize::MAX);
@@ -516,6 +524,14 @@ impl Texts {
 
     pub fn cache(&self) -> Option<&SiteCache> {
         self.cache.as_ref()
+    }
+
+    /// What is known of a kept file without looking at it: what [`Texts::of_kept`] has found before. None: it
+    /// was not asked.
+    #[expect(clippy::option_option, reason = "known to have no text is something else than not known")]
+    pub fn known(&self, kept: FileId, meta: &Metadata) -> Option<Option<Arc<TextFile>>> {
+        let known = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&(kept, meta.dev(), meta.ino())).cloned()
     }
 
     /// As [`Texts::of`], but `content` is only asked for where no mapping of this kept file was seen

@@ -31,7 +31,9 @@ pub use clock::Clock;
 pub use content::{content, content_within, own_pages};
 pub use dense_texts::{Originals, Pool, chunks, line_of, shown_text};
 pub use mapped::{Key, key_of_mapping, open_mapped, stack_floor, stack_limit, stack_limit_or_most};
-pub use patched_texts::{KnownSet, KnownSets, PatchSet, Patched, PatchedFile, SetKey, ShownText};
+pub use patched_texts::{
+    KnownSet, KnownSets, PatchSet, Patched, PatchedByWrites, PatchedFile, SetKey, ShownText,
+};
 pub use patches::{ARENA_LEN, Arena, GUARDED, MadePatches, Patch, Patches, TextRange, clock_insn};
 pub use scratch::{Place, Room, Scratch, is_too_large, relocate};
 pub use views::{FileViews, View, split};

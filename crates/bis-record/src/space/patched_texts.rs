@@ -157,6 +157,20 @@ pub struct Patched {
     pub shown: ShownText,
 }
 
+/// What is patched by writes each time: a text with few places, or a long one.
+#[derive(Debug)]
+pub struct PatchedByWrites {
+    pub set: Arc<PatchSet>,
+    /// The writes to the text, in the order of their addresses, as they are told, and as they are made: those
+    /// to a page are one.
+    pub sites: Vec<MemWrite>,
+    pub merged: Vec<MemWrite>,
+    pub trampolines: Vec<MemWrite>,
+    pub faults: Vec<ours::Fault>,
+    /// Where the arena is used up to.
+    pub end: Addr,
+}
+
 /// A kept file that has a patched text: its pages, then those of its trampolines, then what is said of them.
 #[derive(Debug)]
 pub struct PatchedFile {
@@ -178,7 +192,9 @@ pub enum KnownSet {
     /// It was patched by writes before.
     Written(Arc<Patched>),
     Kept(Arc<PatchedFile>),
-    /// It is always patched by writes.
+    /// It is always patched by these writes.
+    Same(Arc<PatchedByWrites>),
+    /// It is always patched by writes, which have to be found.
     Refused,
 }
 

@@ -310,6 +310,11 @@ impl Patches {
         self.sets.push(set);
     }
 
+    /// The same, patched by writes.
+    pub fn add_written_set(&mut self, set: Arc<PatchSet>) {
+        self.sets.push(set);
+    }
+
     /// The texts that show a file of ours and have a byte of this range.
     pub fn shown_in(&self, start: Addr, end: Addr) -> Vec<ShownText> {
         self.shown.iter().filter(|text| text.start < end && start < text.end).cloned().collect()
