@@ -67,6 +67,8 @@ pub struct Domain {
     pub shown: Vec<ShownText>,
     /// What memory held where a task was last paused.
     pub surroundings: Surroundings,
+    /// How long it took, the last time, to look at the state of a task that computes.
+    pub look_took: Duration,
     /// Which pages its tasks have written to in front of pauses.
     pub written: Written,
     /// Whose memory was last looked at for them, and how long it had had the processor then.
@@ -122,6 +124,7 @@ impl Domain {
             had_run: None,
             shown: Vec::new(),
             surroundings: Surroundings::default(),
+            look_took: Duration::ZERO,
             written: Written::default(),
             looked_at: None,
             opaque: None,

@@ -53,6 +53,7 @@ static void whole(void) {
     CHECK(madvise(m + PAGE, PAGE, MADV_DONTNEED) == 0 && madvise(m + 2 * PAGE, PAGE, MADV_FREE) == 0);
     (void)madvise(m, 6 * PAGE, MADV_HUGEPAGE);
     CHECK(madvise(m, 6 * PAGE, MADV_SEQUENTIAL) == 0);
+    CHECK(madvise(m, 2 * PAGE, MADV_DONTDUMP) == 0 && madvise(m + PAGE, PAGE, MADV_DODUMP) == 0);
     CHECK(m[0] == 'p' && m[PAGE] == 0 && m[3 * PAGE] == 'p');
     CHECK(munmap(m + 2 * PAGE, 2 * PAGE) == 0);
     see(m, 6, "wwxxww");

@@ -141,6 +141,8 @@ static u64 plan_change(u64 *a, u64 nr, struct change *c) {
     case MADV_WILLNEED:
     case MADV_HUGEPAGE:
     case MADV_NOHUGEPAGE:
+    case MADV_DONTDUMP:
+    case MADV_DODUMP:
     case MADV_COLD:
     case MADV_PAGEOUT:
       // They change nothing that the program could see.

@@ -13,7 +13,11 @@
 //! supervisor out of its wait (`task/waiting.rs`). Whether there is a reason to stop the task is asked in
 //! `reasons.rs`.
 
-use std::{ops::Range, sync::Arc, time::Duration};
+use std::{
+    ops::Range,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bis_rewrite::{Place, Run, Span};
 use bis_syscalls::SYSCALL_INSN;
@@ -144,7 +148,10 @@ impl Domain {
         if self.stop_at_count(tid)? {
             return Ok(false);
         }
-        self.pause_by_state(tid)
+        let began = Instant::now();
+        let is_paused = self.pause_by_state(tid)?;
+        self.look_took = began.elapsed();
+        Ok(is_paused)
     }
 
     /// A task that has loaded the word of the counts and not stored it yet would overwrite our new value:

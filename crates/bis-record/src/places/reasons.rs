@@ -11,6 +11,10 @@ use crate::{chaos::Hold, crew::Crew, domain::Domain, task::Task};
 const SIGNAL_WAIT: Duration = Duration::from_millis(2);
 const SIGNAL_WAIT_COUNTED: Duration = Duration::from_micros(500);
 
+/// How many times as long as a look at its state takes a task may compute, and how long at most.
+const LOOKS: u32 = 5;
+const SLICE_MAX: Duration = Duration::from_millis(30);
+
 /// How long a turn has lasted, with chaos, in which a task may be led on.
 const LED_ON_MIN: Duration = Duration::from_millis(5);
 
@@ -31,6 +35,12 @@ impl Claim {
         self.urgency < running.urgency
             || is_turn_over && (self.urgency == running.urgency || running.is_lifted || self.is_passed_over)
     }
+}
+
+/// How long a task may compute while others wait. To look at the state of a large program takes milliseconds,
+/// and in vain if the task makes a call in time: it may compute for several times as long.
+fn slice(slice: Duration, look_took: Duration) -> Duration {
+    slice.max((LOOKS * look_took).min(SLICE_MAX))
 }
 
 impl Domain {
@@ -69,7 +79,7 @@ impl Domain {
     /// and computing without a call is no condition.)
     fn is_turn_over(&self, task: &Task) -> bool {
         match self.session.chaos {
-            None => task.spin.is_over || self.has_run(self.turns.slice()),
+            None => task.spin.is_over || self.has_run(slice(self.turns.slice(), self.look_took)),
             Some(_) => self.turns.used(Instant::now()) >= self.turns.slice(),
         }
     }
@@ -135,6 +145,16 @@ mod tests {
 
     const PLAIN: Claim = Claim { urgency: 0, is_lifted: false, is_passed_over: false };
     const NICE: Claim = Claim { urgency: 10, ..PLAIN };
+
+    #[test]
+    fn a_look_that_takes_long_is_put_off() {
+        let ms = Duration::from_millis;
+        assert_eq!(slice(ms(10), Duration::ZERO), ms(10));
+        assert_eq!(slice(ms(10), ms(1)), ms(10));
+        assert_eq!(slice(ms(10), ms(4)), ms(20));
+        assert_eq!(slice(ms(10), ms(100)), SLICE_MAX);
+        assert_eq!(slice(ms(50), ms(100)), ms(50));
+    }
 
     #[test]
     fn among_equals_a_turn_ends_with_its_time() {
