@@ -134,6 +134,8 @@ impl Process {
             [range.start.0, range.end.0, range.offset].into_iter().all(|at| at.is_multiple_of(PAGE));
         self.hooks.is_some()
             && is_whole
+            // Where nothing is known, an arena may not be needed either.
+            && range.file.places() > 0
             && !range.is_changed
             && !patches.dense.is_on
             && !patches.avoids_any()
