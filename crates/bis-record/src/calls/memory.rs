@@ -688,8 +688,9 @@ impl Crew {
     }
 }
 
-/// What a file in memory of so many bytes begins with, up to where it is nothing but zeros, if that is little:
-/// browsers make such files by the hundred, and most are empty. None: the content is to be a file of the trace.
+/// What a file in memory of so many bytes begins with, up to where it is nothing but zeros, if that is
+/// little: browsers make such files by the hundred, and most are empty. None: the content is to be a file of
+/// the trace.
 fn small_content(file: &File, name: &[u8], len: u64) -> Option<Vec<u8>> {
     const FILE_BYTES: u64 = 256 << 10;
     const HELD_BYTES: usize = 64 << 10;
