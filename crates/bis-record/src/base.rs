@@ -3,7 +3,10 @@
 use std::{
     ffi::{CString, OsStr},
     fs::{self, File},
-    os::unix::ffi::{OsStrExt, OsStringExt},
+    os::unix::{
+        ffi::{OsStrExt, OsStringExt},
+        fs::FileExt,
+    },
     path::Path,
     sync::Arc,
 };
@@ -40,6 +43,24 @@ impl Session {
     /// Keeps the present content of a file that is mapped shared and will change: never as a link to it.
     pub fn keep_shared(&self, file: &File, path: &[u8]) -> Result<FileId> {
         Ok(self.writer.files().keep_changing(file, path)?.file)
+    }
+
+    /// As [`Session::keep_shared`], for a file of so many bytes, but what little a small file in memory holds
+    /// comes as bytes, up to where it is nothing but zeros: browsers make such files by the hundred, most of
+    /// them empty.
+    pub fn hold_shared(&self, file: &File, path: &[u8], len: u64) -> Result<(Option<FileId>, Vec<u8>)> {
+        const FILE_BYTES: usize = 256 << 10;
+        const HELD_BYTES: usize = 64 << 10;
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        if path.starts_with(b"/memfd:") && len <= FILE_BYTES {
+            let mut content = vec![0; len];
+            let is_read = file.read_exact_at(&mut content, 0).is_ok();
+            content.truncate(content.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
+            if is_read && content.len() <= HELD_BYTES {
+                return Ok((None, content));
+            }
+        }
+        Ok((Some(self.keep_shared(file, path)?), Vec::new()))
     }
 
     /// Keeps a file of our own that nobody edits.

@@ -126,7 +126,7 @@ pub struct Rule {
     /// It writes to the descriptor in its first argument (or where the shape says), so it matters what that
     /// is.
     pub writes: bool,
-    /// It opens what this argument names.
+    /// It opens, or looks for, what this argument names.
     pub path: Option<u8>,
     /// The descriptor in this argument means something else afterwards.
     pub clears: Option<u8>,

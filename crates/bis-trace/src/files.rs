@@ -36,9 +36,6 @@ use crate::{
     types::FileId,
 };
 
-/// The longest content that is read to see whether the trace has it, before it is copied; in bytes.
-const READ_BYTES_MAX: u64 = 1 << 20;
-
 /// What is kept so far.
 #[derive(Default)]
 pub(crate) struct Store {
@@ -91,13 +88,6 @@ impl FileStore<'_> {
     /// As [`FileStore::keep`], for a file whose content will change under the name that it has now: it is
     /// never linked to.
     pub fn keep_changing(&self, source: &File, path: &[u8]) -> Result<FileEntry> {
-        // Browsers have hundreds of small ones in memory, all zeros: a file is made for new content only.
-        let failed = |source| self.failed(show(path), source);
-        let stat = source.metadata().map_err(failed)?;
-        if stat.is_file() && stat.len() <= READ_BYTES_MAX {
-            let content = read(source, stat.len()).map_err(failed)?;
-            return self.keep_made(&content, path, false);
-        }
         self.keep_as(source, path, Fate::Changes)
     }
 
@@ -171,18 +161,17 @@ impl FileStore<'_> {
 
     /// Keeps content that no file has. The entry is in the meta stream when this returns.
     pub fn keep_bytes(&self, content: &[u8]) -> Result<FileEntry> {
-        self.keep_made(content, b"", false)
+        self.keep_made(content, false)
     }
 
     /// As [`FileStore::keep_bytes`], for content that other traces will have, too: it is in the store that
     /// they share.
     pub fn keep_bytes_for_all(&self, content: &[u8]) -> Result<FileEntry> {
-        self.keep_made(content, b"", true)
+        self.keep_made(content, true)
     }
 
-    fn keep_made(&self, content: &[u8], path: &[u8], for_all: bool) -> Result<FileEntry> {
-        let shown = if path.is_empty() { "memory".into() } else { show(path) };
-        let failed = |source| self.failed(shown, source);
+    fn keep_made(&self, content: &[u8], for_all: bool) -> Result<FileEntry> {
+        let failed = |source| self.failed("memory".into(), source);
         let digest = *blake3::hash(content).as_bytes();
         let mut store = self.store();
         let index = match store.by_digest.get(&digest) {
@@ -202,7 +191,7 @@ impl FileStore<'_> {
                     return Err(failed(error));
                 }
                 let placed = Placed { kept: Kept::Copy, digest, len: content.len() as u64 };
-                store.add(&placed, path, 0)
+                store.add(&placed, b"", 0)
             }
         };
         self.announce(&mut store, index)?;
@@ -227,22 +216,6 @@ impl FileStore<'_> {
         store.by_digest.insert(entry.digest, index);
         Ok(())
     }
-}
-
-/// What a file begins with, up to so many bytes.
-fn read(file: &File, len: u64) -> io::Result<Vec<u8>> {
-    let mut content = vec![0; usize::try_from(len).unwrap_or(0)];
-    let mut done = 0;
-    while done < content.len() {
-        match file.read_at(&mut content[done..], done as u64) {
-            Ok(0) => break,
-            Ok(read) => done += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    content.truncate(done);
-    Ok(content)
 }
 
 /// What a file is known by, and whether it may be linked to.

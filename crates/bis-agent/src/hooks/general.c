@@ -275,8 +275,8 @@ static u64 finds_nobody(const struct plan *p, struct entry *e) {
   return nobody;
 }
 
-// An exec: is what it names there? An exec comes to the file before anything else, and fails as this does where a part of the path is
-// missing (`do_open_execat`, fs/exec.c).
+// An exec: is what it names there? It fails as this does where a part of the path is missing (`do_open_execat`, fs/exec.c). Kernels
+// before 6.9 look at the arguments first: where both are wrong, they say so of those.
 static i64 look_for_program(const struct plan *p) {
   u64 args[6] = {AT_FDCWD, p->args[0], SCRATCH_BASE, 0, 0, 0};
   return hooks_make(args, __NR_newfstatat);

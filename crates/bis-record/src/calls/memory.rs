@@ -6,10 +6,7 @@ use std::{
     ops::Range,
     os::{
         linux::fs::MetadataExt,
-        unix::{
-            ffi::OsStrExt,
-            fs::{FileExt, FileTypeExt},
-        },
+        unix::{ffi::OsStrExt, fs::FileTypeExt},
     },
     path::Path,
     sync::Arc,
@@ -349,10 +346,8 @@ impl Domain {
                 Some((_, file, _, name)) => {
                     note_outside(&self.session, made, key, name);
                     let len = file.metadata().map_or(0, |meta| meta.st_size());
-                    match small_content(file, name, len) {
-                        Some(held) => (len, None, held),
-                        None => (len, Some(self.session.keep_shared(file, name)?), Vec::new()),
-                    }
+                    let (kept, held) = self.session.hold_shared(file, name, len)?;
+                    (len, kept, held)
                 }
                 None => (offset + len, None, Vec::new()),
             };
@@ -686,21 +681,6 @@ impl Crew {
             }
         }
     }
-}
-
-/// What a file in memory of so many bytes begins with, up to where it is nothing but zeros, if that is
-/// little: browsers make such files by the hundred, and most are empty. None: the content is to be a file of
-/// the trace.
-fn small_content(file: &File, name: &[u8], len: u64) -> Option<Vec<u8>> {
-    const FILE_BYTES: u64 = 256 << 10;
-    const HELD_BYTES: usize = 64 << 10;
-    if !name.starts_with(b"/memfd:") || len > FILE_BYTES {
-        return None;
-    }
-    let mut content = vec![0; usize::try_from(len).ok()?];
-    file.read_exact_at(&mut content, 0).ok()?;
-    content.truncate(content.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
-    (content.len() <= HELD_BYTES).then_some(content)
 }
 
 /// The task has mapped what is behind `key`, which is new to the recording: the trace is to say who else

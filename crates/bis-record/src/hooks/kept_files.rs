@@ -1,6 +1,7 @@
-//! The files that hooks map by themselves: privately, and not to be executed. They are files of the system
-//! that nobody changes, which the trace has kept already, and that a domain has mapped before: libraries, for
-//! the most part, of which each process maps the same few pieces.
+//! The files that hooks map by themselves: not to be executed, and privately, or shared by a descriptor that
+//! cannot write to it. They are files of the system that nobody changes, which the trace has kept already,
+//! and that a domain has mapped before: libraries, for the most part, of which each process maps the same few
+//! pieces.
 //!
 //! A hook knows such a file by what the trace's store knows it by ([`Identity`]), which fstat says
 //! (`memory.c`), and logs its number.

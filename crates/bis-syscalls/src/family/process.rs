@@ -10,7 +10,7 @@ pub(crate) static ROWS: &[Row] = &[
     call(56, "clone", &[named("flags", &CLONE_FLAGS), ptr("stack"), via("parent_tid", OUT), ptr("child_tid"), ptr("tls")], Never).by(Handler::Clone).makes(MakesTask::ByArguments).plan(clone),
     call(57, "fork", &[], Never).by(Handler::Fork).makes(MakesTask::With(FORK)),
     call(58, "vfork", &[], Never).by(Handler::Vfork).makes(MakesTask::With(VFORK)),
-    call(59, "execve", &[path("path"), inp("argv"), inp("envp")], Never).by(Handler::Execve).hooked_for(Rule::of(HookShape::Exec).path(0), &[]),
+    call(59, "execve", &[path("path"), inp("argv"), inp("envp")], Never).by(Handler::Execve).note("a hook answers one of what is not there").hooked_for(Rule::of(HookShape::Exec).path(0), &[]),
     call(60, "exit", &[int("status")], Never).by(Handler::Exit),
     call(61, "wait4", &[int("pid"), out("status", Fixed(4)), named("options", &WAIT_FLAGS), out("rusage", Fixed(144))], If(wait4_waits)).by(Handler::Wait).plan(wait4).hooked_for(Rule::of(HookShape::Wait).flags(2), &[piece(1, Fixed(4)), piece(3, Fixed(144))]),
     call(102, "getuid", &[], Never),
