@@ -23,6 +23,7 @@ use std::{
     fs::{File, OpenOptions},
     hash::{BuildHasher as _, Hasher as _, RandomState},
     io,
+    ops::Range,
     os::unix::fs::{FileExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, PoisonError},
@@ -50,8 +51,9 @@ const STORED_MAX: usize = 1 << 18;
 /// again must not take the room of what does.
 const STORED_AT_ONCE_MAX: usize = 1 << 15;
 
-/// Blocks that a reader keeps: 64 MiB, if there are so many.
+/// Blocks that a reader keeps: 64 MiB, if there are so many. One has this many places where it can be.
 const CACHED: usize = 16384;
+const WAYS: usize = 8;
 
 /// zstd's level for a block.
 const LEVEL: i32 = 1;
@@ -238,9 +240,53 @@ pub(crate) fn folded_len_max(raw_len: usize) -> usize {
     COUNT + raw_len + raw_len / PIECE_MIN * REFERENCE
 }
 
-/// The blocks that a reader has had, by their places in the file: a later one takes the place of an earlier
-/// one.
-type Cache = Vec<Option<(u64, Box<[u8]>)>>;
+/// The blocks that a reader has had, by their places in the file.
+#[derive(Debug, Default)]
+struct Cache {
+    /// Where in the file, in sets of [`WAYS`]: to which one belongs is known by that.
+    offsets: Vec<u64>,
+    blocks: Vec<Box<[u8]>>,
+    /// Counts the blocks that had to give way.
+    pushed_out: usize,
+}
+
+/// No block is there.
+const NOWHERE: u64 = u64::MAX;
+
+impl Cache {
+    fn set(offset: u64) -> Range<usize> {
+        // Neighbours are read one after another: they shall not push one another out.
+        let set = (offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % (CACHED / WAYS);
+        set * WAYS..(set + 1) * WAYS
+    }
+
+    /// The block of this length at this place of the file.
+    fn get(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        let set = Cache::set(offset);
+        let way = self.offsets.get(set.clone())?.iter().position(|at| *at == offset)?;
+        let block = self.blocks.get(set.start + way)?;
+        (block.len() == len).then_some(block)
+    }
+
+    /// Keeps a block that is not kept yet: once its set is full, in the place of another.
+    fn keep(&mut self, offset: u64, bytes: &[u8]) {
+        if self.offsets.is_empty() {
+            self.offsets.resize(CACHED, NOWHERE);
+            self.blocks.resize(CACHED, Box::default());
+        }
+        let set = Cache::set(offset);
+        let way = match self.offsets[set.clone()].iter().position(|at| [NOWHERE, offset].contains(at)) {
+            Some(way) => way,
+            None => {
+                self.pushed_out += 1;
+                self.pushed_out % WAYS
+            }
+        };
+        self.offsets[set.start + way] = offset;
+        let block = &mut self.blocks[set.start + way];
+        if block.len() == bytes.len() { block.copy_from_slice(bytes) } else { *block = bytes.into() }
+    }
+}
 
 /// The `blocks` file of a trace that is read; opened when it is needed.
 #[derive(Debug, Default)]
@@ -295,30 +341,14 @@ impl Source {
 
     /// Appends a block of `len` bytes to the messages.
     fn block(&self, dir: &Path, block: &Block, len: usize, messages: &mut Vec<u8>) -> Result<()> {
-        // Neighbours are read one after another: they shall not push one another out.
-        let slot = (block.offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % CACHED;
         let cache = || self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Some((offset, bytes))) = cache().get(slot)
-            && *offset == block.offset
-            && bytes.len() == len
-        {
-            messages.extend(&**bytes);
+        if let Some(bytes) = cache().get(block.offset, len) {
+            messages.extend(bytes);
             return Ok(());
         }
         let start = messages.len();
         self.read(dir, block, len, messages)?;
-        let bytes = &messages[start..];
-        let mut cache = cache();
-        if cache.is_empty() {
-            cache.resize(CACHED, None);
-        }
-        match &mut cache[slot] {
-            Some((offset, kept)) if kept.len() == len => {
-                *offset = block.offset;
-                kept.copy_from_slice(bytes);
-            }
-            empty => *empty = Some((block.offset, bytes.into())),
-        }
+        cache().keep(block.offset, &messages[start..]);
         Ok(())
     }
 

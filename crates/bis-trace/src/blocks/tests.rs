@@ -192,6 +192,25 @@ fn what_is_not_there_is_an_error_that_says_so() {
     assert!(error().contains("it is no file"), "{}", error());
 }
 
+/// A database of some ten thousand pages is read again and again.
+#[test]
+fn blocks_that_fit_into_the_cache_hardly_ever_push_one_another_out() {
+    let mut cache = Cache::default();
+    let offsets = || (0..CACHED as u64 * 5 / 8).map(|number| number * 517);
+    for _ in 0..3 {
+        for offset in offsets() {
+            if cache.get(offset, 8).is_none() {
+                cache.keep(offset, &offset.to_le_bytes());
+            }
+        }
+    }
+    let kept = offsets().filter(|offset| cache.get(*offset, 8) == Some(&offset.to_le_bytes())).count();
+    assert!(kept * 100 > offsets().count() * 99, "{kept}");
+    assert_eq!(cache.get(517, 7), None, "a block of another length");
+    cache.keep(517, &[1; 7]);
+    assert_eq!((cache.get(517, 7), cache.get(517, 8)), (Some(&[1; 7][..]), None));
+}
+
 #[test]
 fn references_that_make_no_sense_are_refused() {
     let (dir, folded, bytes) = one_folded(&[1, 2]);

@@ -21,8 +21,9 @@ const AHEAD_MIN: usize = 2;
 const AHEAD_BYTES_MAX: u64 = 8 << 20;
 const AHEAD_BYTES_MIN: u64 = 64 << 10;
 
-/// So many buffers are kept to be used again.
-const SPARE_MAX: usize = 2;
+/// So many buffers are kept to be used again: as many as are asked for at once. A new one is some hundred
+/// pages that the kernel has to find, and to clear.
+const SPARE_MAX: usize = AHEAD_MAX - AHEAD_MIN;
 
 /// The chunks of one stream. A gap in their numbers is an error once, and then they go on.
 #[derive(Debug)]
