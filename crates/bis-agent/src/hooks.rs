@@ -380,6 +380,17 @@ pub fn entries(log: &[u8]) -> impl Iterator<Item = Entry<'_>> {
     })
 }
 
+/// The files that hooks map, as their log has it: where in the log each one's word is, and its number in the
+/// trace.
+pub fn mapped_files(log: &[u8]) -> impl Iterator<Item = (u64, u64)> {
+    let mut at = 0;
+    entries(log).filter_map(move |entry| {
+        let data_at = at + size_of::<Head>();
+        at = data_at + entry.data.len();
+        Some(((data_at + offset_of!(Change, file)) as u64, entry.change()?.file()?))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use iced_x86::{Decoder, DecoderOptions, Mnemonic};

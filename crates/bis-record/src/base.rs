@@ -88,6 +88,8 @@ impl Session {
             file_limit: self.file_limit,
             mode,
             refused: Refused::default(),
+            files: vec![],
+            rdtsc_faults: false,
         })
     }
 

@@ -8,7 +8,7 @@ use std::{
 
 use bis_trace::{
     event::{Backing, Echo, Effect, Outcome, Turn},
-    types::{Addr, DomainId, EventSeq, FileId, ObjectId, Registers, Tid},
+    types::{Addr, DomainId, EventSeq, ObjectId, Registers, Tid},
 };
 use bis_tracee::{Stopped, TraceeError, checksum, remote::Remote};
 
@@ -18,7 +18,7 @@ use crate::{
     host::Host,
     objects,
     replica::{Mismatch, Replica, Who},
-    space::{self, EffectError},
+    space::{self, EffectError, Source},
     task::Task,
 };
 
@@ -27,6 +27,9 @@ const CALL_BYTES_MAX: u64 = 0x7fff_f000;
 
 /// Bytes of output that are taken out of a task's memory in one go.
 const PIECE_LEN: u64 = 256 * 1024;
+
+/// So many effects at most are carried out together: each may need a file that is open.
+const TOGETHER_MAX: usize = 64;
 
 const THREAD: i32 = libc::CLONE_VM
     | libc::CLONE_FS
@@ -220,41 +223,52 @@ impl Replica<'_> {
         host: &mut dyn Host,
     ) -> Result<(), Halt> {
         let hidden = hidden(effects);
-        for (index, effect) in effects.iter().enumerate() {
-            if hidden.contains(&index) {
-                continue;
+        let is_shown = |(index, effect)| (!hidden.contains(&index)).then_some(effect);
+        let effects: Vec<&Effect> = effects.iter().enumerate().filter_map(is_shown).collect();
+        let are_together =
+            |one: &&Effect, next: &&Effect| space::is_single_call(one) && space::is_single_call(next);
+        for effects in effects.chunk_by(are_together).flat_map(|group| group.chunks(TOGETHER_MAX)) {
+            match effects {
+                [other] if !space::is_single_call(other) => self.effect(remote, seq, other, host)?,
+                calls => {
+                    let made = self.space.change_together(remote, (self.world, &*host), calls);
+                    made.map_err(|(index, error)| self.not_made(seq, calls[index], error, host))?;
+                }
             }
-            let result = match effect {
-                Effect::NewObject { .. }
-                | Effect::WriteObject { .. }
-                | Effect::ResizeObject { .. }
-                | Effect::ClearObject { .. } => self.object_effect(effect, host),
-                Effect::NewTask { tid, regs, xstate } => {
-                    self.new_task(remote, (seq, *tid), regs, xstate.as_deref())?;
-                    Ok(())
-                }
-                Effect::SetTask { tid, regs, xstate } => {
-                    self.set_task((seq, *tid), regs, xstate)?;
-                    Ok(())
-                }
-                Effect::Segment { tid, descriptor } => {
-                    self.set_segment(remote, (seq, *tid), descriptor)?;
-                    Ok(())
-                }
-                Effect::Fork { domain, .. } => {
-                    self.fork(remote, *domain, host)?;
-                    Ok(())
-                }
-                _ => self.space.change(remote, (self.world, &*host), effect),
-            };
-            result.map_err(|error| {
-                if error.is_death() && host.is_cancelled() {
-                    return Halt::Cancelled;
-                }
-                self.effect_failed(seq, space::name_of(effect), error)
-            })?;
         }
         Ok(())
+    }
+
+    fn effect(
+        &mut self,
+        remote: &mut Remote<'_>,
+        seq: EventSeq,
+        effect: &Effect,
+        host: &mut dyn Host,
+    ) -> Result<(), Halt> {
+        match effect {
+            Effect::NewObject { .. }
+            | Effect::WriteObject { .. }
+            | Effect::ResizeObject { .. }
+            | Effect::ClearObject { .. } => self.object_effect(effect, host),
+            Effect::NewTask { tid, regs, xstate } => {
+                return self.new_task(remote, (seq, *tid), regs, xstate.as_deref());
+            }
+            Effect::SetTask { tid, regs, xstate } => return self.set_task((seq, *tid), regs, xstate),
+            Effect::Segment { tid, descriptor } => {
+                return self.set_segment(remote, (seq, *tid), descriptor);
+            }
+            Effect::Fork { domain, .. } => return self.fork(remote, *domain, host),
+            _ => self.space.change(remote, effect),
+        }
+        .map_err(|error| self.not_made(seq, effect, error, host))
+    }
+
+    fn not_made(&self, seq: EventSeq, effect: &Effect, error: EffectError, host: &dyn Host) -> Halt {
+        if error.is_death() && host.is_cancelled() {
+            return Halt::Cancelled;
+        }
+        self.effect_failed(seq, space::name_of(effect), error)
     }
 
     /// The task has these files open, to be mapped by its hooks.
@@ -262,14 +276,14 @@ impl Replica<'_> {
         &mut self,
         task: &mut Task,
         seq: EventSeq,
-        files: &BTreeSet<FileId>,
+        files: &BTreeSet<Source>,
         host: &mut dyn Host,
     ) -> Result<(), Halt> {
         if self.space.has_open(files) {
             return Ok(());
         }
         task.in_its_name(|remote| {
-            self.space.open_files(remote, (self.world, &*host), files).map_err(|error| {
+            self.space.open_all(remote, (self.world, &*host), files).map_err(|error| {
                 if error.is_death() && host.is_cancelled() {
                     return Halt::Cancelled;
                 }

@@ -10,10 +10,7 @@ mod rounds;
 use std::collections::BTreeSet;
 
 use bis_agent::hooks::SAFEPOINT;
-use bis_trace::{
-    event::{Event, EventKind, LastWay, PausePlace, SignalPoint},
-    types::FileId,
-};
+use bis_trace::event::{Event, EventKind, LastWay, PausePlace, SignalPoint};
 
 use self::check::signal_text;
 pub(crate) use self::go::Gone;
@@ -23,7 +20,8 @@ use crate::{
     going::{Going, InVain, Search},
     host::Host,
     replica::{Limit, Replica, Stop, Who},
-    task::{Found, Hooked, Missing, Task, changes, mapped_file},
+    space::Source,
+    task::{Found, Hooked, Missing, Task, mapped_files},
 };
 
 /// What letting a task go on has come to.
@@ -147,12 +145,13 @@ impl Replica<'_> {
     ) -> Result<Option<Hooked>, Halt> {
         let hooked = task.hooked.take();
         if let Some(hooked) = &hooked {
-            self.space.put_log(hooked, end_stop).map_err(|error| {
+            let files: BTreeSet<Source> =
+                mapped_files(&hooked.log).map(|(_, file)| Source::File(file)).collect();
+            self.open_files(task, who.seq, &files, host)?;
+            self.space.put_log(task.ours, hooked, end_stop).map_err(|error| {
                 let what = format!("put {:#x} bytes of hooked calls where they belong", hooked.log.len());
                 self.effect_failed(who.seq, what, error)
             })?;
-            let files: BTreeSet<FileId> = changes(&hooked.log).filter_map(|it| mapped_file(&it)).collect();
-            self.open_files(task, who.seq, &files, host)?;
             task.begin_log(hooked, |file| self.space.descriptor_of(file));
         }
         Ok(hooked)

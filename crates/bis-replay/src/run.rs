@@ -2,13 +2,20 @@
 //! fork), makes a replica of it, waits for a slot, and drives the replica to its end; then all is given back,
 //! whatever happened.
 
-use std::{fs::File, io, iter, sync::Arc, thread};
+use std::{fs::File, io, iter, os::fd::AsRawFd as _, sync::Arc, thread};
 
 use bis_trace::{
     event::{DomainEntry, Turn},
-    types::{DomainId, EventSeq, ObjectId, StandardStream, Tid},
+    types::{DomainId, EventSeq, Fd, ObjectId, StandardStream, Tid},
 };
-use bis_tracee::{Stopped, balance::Seat, filter::Refused, handover::Parked, image, modes, outer, sys};
+use bis_tracee::{
+    Stopped,
+    balance::Seat,
+    filter::{HookedChanges, Refused},
+    handover::Parked,
+    image::{self, Stub},
+    modes, outer, sys,
+};
 
 use crate::{
     alarm::{Alarm, Patience},
@@ -23,7 +30,7 @@ use crate::{
     retry::{self, Retries},
     select::Extent,
     shared::{Context, Shared},
-    space::Inherited,
+    space::{Inherited, Source},
     world::World,
 };
 
@@ -110,27 +117,35 @@ fn whole_life<'scope, 'env: 'scope>(context: Context<'scope, 'env>, begin: Begin
     }
 }
 
-/// An empty process for a domain that begins with an exec, traced by the calling thread, in this seat.
+/// An empty process for a domain that begins with an exec, traced by the calling thread, in this seat. Only
+/// in one whose memory nobody watches, what hooks change of the address space may pass. Also, what it begins
+/// with: it has files open that are likely to be mapped.
 pub(crate) fn empty_process(
     world: &World<'_>,
     living: &Arc<Living>,
     seat: &Seat,
-) -> Result<(Stopped, Process), Halt> {
+    changes: HookedChanges,
+) -> Result<(Stopped, Process, Inherited), Halt> {
     let refused = Refused { then: world.machine.refused.clone(), now: outer::known().to_vec() };
-    let (mut stopped, _) = image::spawn_stub_in("bis-replay", seat, refused)?;
+    let last = world.mapped_last();
+    let open = last.iter().map(|(file, opened)| (Source::File(*file), Fd(opened.as_raw_fd()))).collect();
+    let files = last.into_iter().map(|(_, opened)| opened).collect();
+    let stub = Stub { refused, changes, files, rdtsc_faults: true };
+    let (mut stopped, _) = image::spawn_stub_in("bis-replay", seat, stub)?;
     let pid = stopped.as_ref().map(Stopped::tid).expect("a stub is stopped");
     let process = Process::new(pid, living);
-    image::make_instructions_fault(&mut stopped, world.machine.cpuid_faulting).map_err(|error| {
-        ReplayError::Machine(format!(
-            "{error}; the trace was recorded where rdtsc and cpuid can be made to fault ({}), and can be replayed \
-             only on such a machine",
-            world.machine.cpu
-        ))
-    })?;
     if world.machine.cpuid_faulting {
+        image::make_cpuid_fault(&mut stopped).map_err(|error| {
+            ReplayError::Machine(format!(
+                "{error}; the trace was recorded where cpuid can be made to fault ({}), and can be replayed only \
+                 on such a machine",
+                world.machine.cpu
+            ))
+        })?;
         modes::cpuid_as_tasks();
     }
-    Ok((stopped.expect("a finished remote call leaves the task stopped"), process))
+    let inherited = Inherited { open, ..Inherited::default() };
+    Ok((stopped.expect("a finished remote call leaves the task stopped"), process, inherited))
 }
 
 fn from_exec<'scope, 'env: 'scope>(
@@ -154,8 +169,10 @@ fn from_exec<'scope, 'env: 'scope>(
         seat.set_core(core);
         seat.pin(iter::empty());
     }
-    let (stopped, process) = empty_process(shared.world, shared.board.living(), &seat)?;
-    let mut replica = Replica::new(shared.world, entry, (stopped, process, Inherited::default()))?;
+    // A job's replica is never attended.
+    let changes = HookedChanges::Pass;
+    let begun = empty_process(shared.world, shared.board.living(), &seat, changes)?;
+    let mut replica = Replica::new(shared.world, entry, begun)?;
     replica.read_ahead(&shared.ahead);
     Job::new(context, (replica, extent), held, (core, seat)).run()
 }

@@ -7,7 +7,7 @@ use bis_trace::{
     event::{DomainEntry, Turn},
     types::{DomainId, EventSeq, ObjectId, StandardStream},
 };
-use bis_tracee::{Stopped, balance::Seat};
+use bis_tracee::{Stopped, balance::Seat, filter::HookedChanges};
 
 use crate::{
     company::Company,
@@ -216,10 +216,11 @@ impl<'t> Solo<'t> {
 
     /// A replica of a domain that begins with an exec.
     fn execute(&self, entry: &'t DomainEntry) -> Result<Replica<'t>, Halt> {
-        let (stopped, process) = run::empty_process(self.world, &self.living, &Seat::default())?;
+        let (stopped, process, inherited) =
+            run::empty_process(self.world, &self.living, &Seat::default(), HookedChanges::Stop)?;
         let is_shown = self.company.is_shown(entry.domain);
         let text = is_shown.then(|| ProgramText::new(self.texts.clone()));
-        Replica::new(self.world, entry, (stopped, process, Inherited { text, ..Inherited::default() }))
+        Replica::new(self.world, entry, (stopped, process, Inherited { text, ..inherited }))
     }
 }
 

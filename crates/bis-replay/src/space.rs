@@ -22,7 +22,12 @@ use bis_trace::{
     shared::SharedMappings,
     types::{Addr, Fd, FileId, ObjectId, Tid},
 };
-use bis_tracee::{Memory, TraceeError, maps, proc, remote::Remote};
+use bis_tracee::{
+    Memory, TraceeError,
+    bulk::Bulk,
+    maps, proc,
+    remote::{Planned, Remote, Returns, Series},
+};
 
 use crate::{
     allowed::{is_harmless, not_own},
@@ -30,7 +35,7 @@ use crate::{
     host::Host,
     objects::Mapped,
     ours::ProgramText,
-    task::Hooked,
+    task::{Hooked, mapped_files},
     world::World,
 };
 
@@ -41,7 +46,7 @@ type Around<'a> = (&'a World<'a>, &'a dyn Host);
 /// with its neighbour by the kernel as it was in the recording, which mremap depends on.
 const OPEN_MAX: usize = 128;
 
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Source {
     File(FileId),
     Object(ObjectId),
@@ -201,8 +206,9 @@ impl Space {
     }
 
     /// Puts hooked calls where the hooks find them. With `end_stop`, the hook that consumes the last one
-    /// stops.
-    pub(crate) fn put_log(&self, hooked: &Hooked, end_stop: bool) -> Result<(), EffectError> {
+    /// stops. `tid` is one of its tasks. It has the files open that hooks map: in the place of their numbers
+    /// are its descriptors.
+    pub(crate) fn put_log(&self, tid: Tid, hooked: &Hooked, end_stop: bool) -> Result<(), EffectError> {
         let len = hooked.log.len() as u64;
         // Older hooks had somewhat more room for it.
         const ROOM: u64 = AREA_BASE + AREA_LEN - LOG_BASE;
@@ -222,8 +228,12 @@ impl Space {
             let at = usize::try_from(offset).unwrap_or(0);
             bytes[at..at + 8].copy_from_slice(&u64::to_le_bytes(word));
         }
-        self.memory.write(Addr(AREA_BASE), &bytes)?;
-        Ok(self.memory.write(Addr(LOG_BASE), &hooked.log)?)
+        let descriptor =
+            |(at, file)| Some((Addr(LOG_BASE + at), self.descriptor_of(file)?.arg().to_le_bytes()));
+        let descriptors: Vec<_> = mapped_files(&hooked.log).filter_map(descriptor).collect();
+        let mut pieces = vec![(Addr(AREA_BASE), &*bytes), (Addr(LOG_BASE), &*hooked.log)];
+        pieces.extend(descriptors.iter().map(|(addr, word)| (*addr, &word[..])));
+        Ok(Bulk::new(&self.memory, tid).write_pieces(&pieces)?)
     }
 
     /// Does it show this shared object?
@@ -250,9 +260,9 @@ impl Space {
         self.memory.read_u64(Addr(AREA_BASE + state::SAVED_RAX))
     }
 
-    /// Has the task these kept files open?
-    pub(crate) fn has_open(&self, files: &BTreeSet<FileId>) -> bool {
-        files.iter().all(|file| self.open.contains_key(&Source::File(*file)))
+    /// Has the task all of these open?
+    pub(crate) fn has_open(&self, sources: &BTreeSet<Source>) -> bool {
+        sources.iter().all(|source| self.open.contains_key(source))
     }
 
     /// The task's own descriptor for a kept file that it has open.
@@ -260,21 +270,22 @@ impl Space {
         self.open.get(&Source::File(file)).copied()
     }
 
-    /// The task has all these kept files open, at once.
-    pub(crate) fn open_files(
+    /// The task has all of these open, at once.
+    pub(crate) fn open_all(
         &mut self,
         remote: &mut Remote<'_>,
         around: Around<'_>,
-        files: &BTreeSet<FileId>,
+        sources: &BTreeSet<Source>,
     ) -> Result<(), EffectError> {
-        if files.len() > OPEN_MAX {
+        if sources.len() > OPEN_MAX {
             return Err(EffectError::Forbidden(format!("at most {OPEN_MAX} can be open")));
         }
-        if self.open.len() + files.len() > OPEN_MAX {
+        let new = sources.iter().filter(|source| !self.open.contains_key(source)).count();
+        if self.open.len() + new > OPEN_MAX {
             self.close_all(remote)?;
         }
-        for file in files {
-            self.descriptor(remote, around, Source::File(*file))?;
+        for source in sources {
+            self.descriptor(remote, around, *source)?;
         }
         Ok(())
     }
@@ -334,57 +345,81 @@ impl Space {
         Ok(Fd::of_arg(remote.must("open a file in the replayed process", libc::SYS_open, args)?))
     }
 
-    fn map(
+    /// The call that makes this mapping. What it maps is open.
+    fn mapping(
         &mut self,
-        remote: &mut Remote<'_>,
-        around: Around<'_>,
+        world: &World<'_>,
         (addr, len): (Addr, u64),
         prot: u32,
         backing: &Backing,
-    ) -> Result<(), EffectError> {
+    ) -> Result<Planned, EffectError> {
         own(addr, len)?;
         let prot = protection(prot)?;
-        let (kind, fd, offset) = match backing {
+        let fd = source(backing).and_then(|source| self.open.get(&source)).map_or(u64::MAX, |fd| fd.arg());
+        let (kind, offset) = match backing {
             Backing::Anonymous | Backing::Stack => {
-                (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, u64::MAX, 0)
+                (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, 0)
             }
             Backing::File { file, offset } => {
                 if addr == Addr(TEXT_BASE) {
-                    self.hooks = places_of_hooks(around.0, *file)?;
+                    self.hooks = places_of_hooks(world, *file)?;
                 }
-                let fd = self.descriptor(remote, around, Source::File(*file))?;
-                (libc::MAP_PRIVATE | libc::MAP_NORESERVE, fd.arg(), *offset)
+                (libc::MAP_PRIVATE | libc::MAP_NORESERVE, *offset)
             }
-            Backing::Shared { object, offset } => {
-                let fd = self.descriptor(remote, around, Source::Object(*object))?;
-                (libc::MAP_SHARED, fd.arg(), *offset)
-            }
+            Backing::Shared { offset, .. } => (libc::MAP_SHARED, *offset),
         };
         let args = [addr.0, len, prot, flags(kind | libc::MAP_FIXED), fd, offset];
-        let found = remote.must("map memory", libc::SYS_mmap, args)?;
-        expect_at(addr, found)
+        Ok(Planned { nr: libc::SYS_mmap, args, returns: Returns::This(addr.0) })
     }
 
-    /// Carries out an effect on the address space; objects and new tasks are others' business.
-    pub(crate) fn change(
+    /// The call that is all of an effect ([`is_single_call`]). What it maps is open.
+    fn single_call(&mut self, world: &World<'_>, effect: &Effect) -> Result<Planned, EffectError> {
+        let (addr, len, nr, how) = match *effect {
+            Effect::Map { addr, len, prot, ref backing } => {
+                return self.mapping(world, (addr, len), prot, backing);
+            }
+            Effect::Unmap { addr, len } => (addr, len, libc::SYS_munmap, 0),
+            Effect::Protect { addr, len, prot } => (addr, len, libc::SYS_mprotect, protection(prot)?),
+            _ => unreachable!("an effect that is not a single call"),
+        };
+        own(addr, len)?;
+        Ok(Planned { nr, args: [addr.0, len, how, 0, 0, 0], returns: Returns::This(0) })
+    }
+
+    /// Carries out effects of which each is a single call ([`is_single_call`]), with few stops. Where one
+    /// fails: which.
+    pub(crate) fn change_together(
         &mut self,
         remote: &mut Remote<'_>,
         around: Around<'_>,
-        effect: &Effect,
-    ) -> Result<(), EffectError> {
+        effects: &[&Effect],
+    ) -> Result<(), (usize, EffectError)> {
+        let mapped =
+            |effect: &&Effect| if let Effect::Map { backing, .. } = effect { source(backing) } else { None };
+        let first = effects.iter().position(|effect| mapped(effect).is_some()).unwrap_or(0);
+        let sources: BTreeSet<Source> = effects.iter().filter_map(mapped).collect();
+        self.open_all(remote, around, &sources).map_err(|error| (first, error))?;
+        let mut calls = Vec::with_capacity(effects.len());
+        for (index, effect) in effects.iter().enumerate() {
+            calls.push(self.single_call(around.0, effect).map_err(|error| (index, error))?);
+        }
+        let series = remote.series(&self.memory, &calls).map_err(|error| (0, error.into()))?;
+        let Series { made, result, .. } = series;
+        if let Some(call) = calls.get(made) {
+            let error = remote.check(name_of_call(call.nr), result).map_err(EffectError::from);
+            let error = error.and_then(|found| expect_at(Addr(call.args[0]), found));
+            return error.map_err(|error| (made, error));
+        }
+        for (index, effect) in effects.iter().enumerate() {
+            self.settle(remote, effect).map_err(|error| (index, error))?;
+        }
+        Ok(())
+    }
+
+    /// Carries out an effect on the address space that is more than a single call; objects and new tasks are
+    /// others' business.
+    pub(crate) fn change(&mut self, remote: &mut Remote<'_>, effect: &Effect) -> Result<(), EffectError> {
         match *effect {
-            Effect::Map { addr, len, prot, ref backing } => {
-                self.map(remote, around, (addr, len), prot, backing)?;
-            }
-            Effect::Unmap { addr, len } => {
-                own(addr, len)?;
-                remote.must("unmap memory", libc::SYS_munmap, [addr.0, len, 0, 0, 0, 0])?;
-            }
-            Effect::Protect { addr, len, prot } => {
-                own(addr, len)?;
-                let args = [addr.0, len, protection(prot)?, 0, 0, 0];
-                remote.must("change the protection of memory", libc::SYS_mprotect, args)?;
-            }
             Effect::Remap { addr, old_len, new_addr, new_len, keep } => {
                 own(addr, old_len)?;
                 own(new_addr, new_len)?;
@@ -400,15 +435,13 @@ impl Space {
                     self.fork_advice.push((addr, len, advice));
                 }
             }
-            Effect::NewObject { .. }
-            | Effect::WriteObject { .. }
-            | Effect::ResizeObject { .. }
-            | Effect::ClearObject { .. }
-            | Effect::NewTask { .. }
-            | Effect::SetTask { .. }
-            | Effect::Segment { .. }
-            | Effect::Fork { .. } => unreachable!("not an effect on an address space"),
+            _ => unreachable!("not an effect on an address space"),
         }
+        self.settle(remote, effect)
+    }
+
+    /// An effect is carried out: what is shown no more need not be open.
+    fn settle(&mut self, remote: &mut Remote<'_>, effect: &Effect) -> Result<(), EffectError> {
         for object in self.shared.change(effect) {
             self.unmapped.insert(object);
             if let Some(fd) = self.open.remove(&Source::Object(object)) {
@@ -491,6 +524,29 @@ fn places_of_hooks(world: &World<'_>, file: FileId) -> Result<hooks::Places, Eff
     let read = world.mappable(file)?.read_exact_at(&mut image, 0);
     let places = read.ok().and_then(|()| hooks::Places::of(&image));
     places.ok_or_else(|| ReplayError::OtherHooks.into())
+}
+
+/// Is such an effect a single call?
+pub(crate) fn is_single_call(effect: &Effect) -> bool {
+    matches!(effect, Effect::Map { .. } | Effect::Unmap { .. } | Effect::Protect { .. })
+}
+
+/// What has to be open for such a mapping.
+fn source(backing: &Backing) -> Option<Source> {
+    match *backing {
+        Backing::Anonymous | Backing::Stack => None,
+        Backing::File { file, .. } => Some(Source::File(file)),
+        Backing::Shared { object, .. } => Some(Source::Object(object)),
+    }
+}
+
+/// What a call is to do, for messages.
+fn name_of_call(nr: i64) -> &'static str {
+    match nr {
+        libc::SYS_munmap => "unmap memory",
+        libc::SYS_mprotect => "change the protection of memory",
+        _ => "map memory",
+    }
 }
 
 fn expect_at(addr: Addr, found: u64) -> Result<(), EffectError> {

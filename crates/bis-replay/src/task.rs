@@ -25,7 +25,7 @@ use bis_tracee::{
 use bytes::Bytes;
 
 use self::due::Due;
-pub(crate) use self::due::{changes, mapped_file};
+pub(crate) use self::due::mapped_files;
 pub use self::interrupt::Interrupt;
 pub(crate) use self::missing::Missing;
 use crate::divergence::{Brief, call_name};

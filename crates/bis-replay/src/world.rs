@@ -41,7 +41,13 @@ pub struct World<'t> {
     pub(crate) moved: Option<Moved>,
     /// Copies in memory of kept files, where the trace's own may not be executed.
     copies: Mutex<HashMap<FileId, Arc<File>>>,
+    /// What was mapped last, the newest first: the next process is likely to map it, too.
+    opened: Mutex<Vec<(FileId, Arc<File>)>>,
 }
+
+/// So many kept files stay open: what a compiler and all that it starts map. Each takes a moment of each new
+/// process.
+const OPENED_MAX: usize = 64;
 
 /// The numbers of the cores that the calling thread may use.
 fn usable_cores() -> Vec<usize> {
@@ -109,6 +115,7 @@ impl<'t> World<'t> {
             goes_on: false,
             moved,
             copies: Mutex::default(),
+            opened: Mutex::default(),
         })
     }
 
@@ -190,6 +197,31 @@ impl<'t> World<'t> {
 
     /// A kept file as something that can be mapped executable.
     pub(crate) fn mappable(&self, file: FileId) -> Result<Arc<File>, ReplayError> {
+        let opened = || self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = {
+            let mut opened = opened();
+            let place = opened.iter().position(|(kept, _)| *kept == file);
+            place.map(|place| {
+                opened[..=place].rotate_right(1);
+                Arc::clone(&opened[0].1)
+            })
+        };
+        if let Some(kept) = kept {
+            return Ok(kept);
+        }
+        let new = self.open_mappable(file)?;
+        let mut opened = opened();
+        opened.truncate(OPENED_MAX - 1);
+        opened.insert(0, (file, Arc::clone(&new)));
+        Ok(new)
+    }
+
+    /// The files that were mapped last, open.
+    pub(crate) fn mapped_last(&self) -> Vec<(FileId, Arc<File>)> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn open_mappable(&self, file: FileId) -> Result<Arc<File>, ReplayError> {
         let opened = self.trace.open_file(file)?;
         let noexec =
             rustix::fs::fstatvfs(&opened).is_ok_and(|fs| fs.f_flag.contains(StatVfsMountFlags::NOEXEC));

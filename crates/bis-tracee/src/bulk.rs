@@ -59,18 +59,26 @@ impl<'a> Bulk<'a> {
     /// # Errors
     /// As [`Memory::write`].
     pub fn write_all(&self, writes: &[MemWrite]) -> Result<()> {
-        let mut rest = writes;
+        let pieces = writes.iter().map(|write| (write.addr, write.data.as_slice()));
+        self.write_pieces(&pieces.collect::<Vec<_>>())
+    }
+
+    /// Writes each of these pieces at its address, in order.
+    ///
+    /// # Errors
+    /// As [`Memory::write`].
+    pub fn write_pieces(&self, pieces: &[(Addr, &[u8])]) -> Result<()> {
+        let mut rest = pieces;
         while !rest.is_empty() {
             let batch = &rest[..rest.len().min(PIECES_MAX)];
-            let pieces = batch.iter().map(|write| (write.addr, write.data.as_slice()));
-            let mut done = sys::write_memory(self.pid, pieces).unwrap_or(0);
+            let mut done = sys::write_memory(self.pid, batch.iter().copied()).unwrap_or(0);
             let mut made = 0;
-            while let Some(write) = batch.get(made).filter(|write| write.data.len() <= done) {
-                done -= write.data.len();
+            while let Some((_, data)) = batch.get(made).filter(|(_, data)| data.len() <= done) {
+                done -= data.len();
                 made += 1;
             }
-            if let Some(refused) = batch.get(made) {
-                self.memory.write(refused.addr, &refused.data)?;
+            if let Some((addr, data)) = batch.get(made) {
+                self.memory.write(*addr, data)?;
                 made += 1;
             }
             rest = &rest[made..];

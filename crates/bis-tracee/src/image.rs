@@ -2,7 +2,13 @@
 //! empty one.
 
 use bis_trace::types::{Addr, Signal};
-use std::{ffi::CString, os::unix::fs::FileExt, sync::OnceLock};
+use std::{
+    ffi::CString,
+    fs::File,
+    io,
+    os::unix::fs::FileExt,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
 
 use bis_agent::{
     AGENT_BASE, AGENT_LEN, STUB_ELF, TEXT,
@@ -14,7 +20,7 @@ use crate::{
     area::Area,
     balance::Seat,
     error::{Result, TraceeError},
-    filter::{Mode, Refused},
+    filter::{HookedChanges, Mode, Refused},
     lent::Lent,
     maps,
     memory::Memory,
@@ -143,31 +149,55 @@ pub fn set_tsc(slot: &mut Option<Stopped>, faults: bool) -> Result<()> {
 /// # Errors
 /// As [`spawn_in`].
 pub fn spawn_stub(name: &str) -> Result<(Option<Stopped>, Memory), SpawnError> {
-    spawn_stub_in(name, &Seat::default(), Refused::default())
+    spawn_stub_in(name, &Seat::default(), Stub::default())
+}
+
+/// What a stub is to be.
+#[derive(Default)]
+pub struct Stub {
+    /// Calls that it is refused.
+    pub refused: Refused,
+    pub changes: HookedChanges,
+    /// What it has open, under the numbers that these have here.
+    pub files: Vec<Arc<File>>,
+    /// `rdtsc` and `rdtscp` fault in it.
+    pub rdtsc_faults: bool,
+}
+
+/// What a stub executes. All have the same: nobody can write to it through what they map.
+fn stub_program() -> io::Result<Arc<File>> {
+    static PROGRAM: Mutex<Option<Arc<File>>> = Mutex::new(None);
+    let mut program = PROGRAM.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(program) = &*program {
+        return Ok(Arc::clone(program));
+    }
+    let file = File::from(sys::memfd(c"bis-stub")?);
+    file.write_all_at(STUB_ELF, 0)?;
+    Ok(Arc::clone(program.insert(Arc::new(file))))
 }
 
 /// Starts the replayer's stub: a process whose address space holds the agent only, which may make no system
-/// call but the supervisor's. It is the seat's runner at once. Of its calls, these are refused.
+/// call but the supervisor's. It is the seat's runner at once.
 ///
 /// # Errors
 /// As [`spawn_in`].
 pub fn spawn_stub_in(
     name: &str,
     seat: &Seat,
-    refused: Refused,
+    Stub { refused, changes, files, rdtsc_faults }: Stub,
 ) -> Result<(Option<Stopped>, Memory), SpawnError> {
-    let file = sys::memfd(c"bis-stub").map_err(SpawnError::Fork)?;
-    let file = std::fs::File::from(file);
-    file.write_all_at(STUB_ELF, 0).map_err(SpawnError::Fork)?;
+    let program = stub_program().map_err(SpawnError::Fork)?;
     let argv = vec![CString::new(name.replace('\0', "")).unwrap_or_default()];
     let stub = Spawn {
-        program: Program::File(file.into()),
+        program: Program::File(program),
         argv,
         envp: vec![],
         cwd: None,
         file_limit: None,
-        mode: Mode::Replay,
+        mode: Mode::Replay(changes),
         refused,
+        files,
+        rdtsc_faults,
     };
     if !stub.refused.now.is_empty() {
         task::see_trapped_calls();
@@ -216,16 +246,12 @@ pub fn place_narrow_vdso(slot: &mut Option<Stopped>, vdso: Addr) -> Result<()> {
     remote.finish().map(drop)
 }
 
-/// Makes `rdtsc` and, if `cpuid` is true, `cpuid` fault in a replayed task, as they did when it was recorded.
+/// Makes `cpuid` fault in a replayed task, as it did when it was recorded.
 ///
 /// # Errors
 /// Where this processor cannot do it although the recorded one could.
-pub fn make_instructions_fault(slot: &mut Option<Stopped>, cpuid: bool) -> Result<()> {
+pub fn make_cpuid_fault(slot: &mut Option<Stopped>) -> Result<()> {
     let mut remote = Remote::in_a_row(slot)?;
-    let [set_tsc, tsc_sigsegv] = [libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV].map(|n| n.cast_unsigned().into());
-    remote.must("make rdtsc fault", libc::SYS_prctl, [set_tsc, tsc_sigsegv, 0, 0, 0, 0])?;
-    if cpuid {
-        remote.must("make cpuid fault", libc::SYS_arch_prctl, [modes::ARCH_SET_CPUID, 0, 0, 0, 0, 0])?;
-    }
+    remote.must("make cpuid fault", libc::SYS_arch_prctl, [modes::ARCH_SET_CPUID, 0, 0, 0, 0, 0])?;
     remote.finish().map(drop)
 }

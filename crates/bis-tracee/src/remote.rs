@@ -6,7 +6,7 @@
 //! wants it made sets the registers to make it again.
 //!
 //! Several calls can be made with one stop where the filter lets them through, as in a recording: the agent
-//! goes through a list of them ([`Remote::series`]).
+//! goes through a list of them ([`Remote::series`]). In replay, the filter lets some of those through.
 //!
 //! Where the filter stops every call, as in replay, a call costs two stops: its entry, and the int3 behind
 //! it. Of calls that are made in a row ([`Remote::in_a_row`]) each costs one. Their instruction leads to
@@ -373,6 +373,14 @@ impl<'a> Remote<'a> {
     /// Like [`Remote::call`], for a call that must not fail.
     pub fn must(&mut self, what: &'static str, nr: i64, args: [u64; 6]) -> Result<u64> {
         let result = self.call(nr, args)?;
+        self.check(what, result)
+    }
+
+    /// What a call has returned that must not fail.
+    ///
+    /// # Errors
+    /// [`TraceeError::Os`] where it has.
+    pub fn check(&self, what: &'static str, result: i64) -> Result<u64> {
         if (-4095..0).contains(&result) {
             return Err(self.refused(what, result));
         }

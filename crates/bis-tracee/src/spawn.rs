@@ -11,10 +11,11 @@
 
 use std::{
     ffi::CString,
+    fs::File,
     io::{self, PipeReader, PipeWriter, Read, Write},
-    os::fd::{AsRawFd, OwnedFd, RawFd},
+    os::fd::{AsRawFd, RawFd},
     ptr,
-    sync::mpsc,
+    sync::{Arc, mpsc},
     thread,
 };
 
@@ -33,7 +34,7 @@ use crate::{
 pub enum Program {
     Path(CString),
     /// An open executable file.
-    File(OwnedFd),
+    File(Arc<File>),
 }
 
 #[derive(Debug)]
@@ -47,6 +48,10 @@ pub struct Spawn {
     pub mode: Mode,
     /// For the mode of replay.
     pub refused: Refused,
+    /// What the program has open, too, under the numbers that they have here.
+    pub files: Vec<Arc<File>>,
+    /// `rdtsc` and `rdtscp` fault in it from its begin.
+    pub rdtsc_faults: bool,
 }
 
 impl Spawn {
@@ -60,6 +65,8 @@ impl Spawn {
             file_limit: None,
             mode,
             refused: Refused::default(),
+            files: vec![],
+            rdtsc_faults: false,
         }
     }
 }
@@ -76,8 +83,9 @@ pub enum SpawnError {
 }
 
 /// The steps of the child, in order; a failed one is reported by its place here.
-const STEPS: [&str; 4] = [
+const STEPS: [&str; 5] = [
     "enter the working directory",
+    "make rdtsc fault",
     "give up new privileges",
     "install the seccomp filter (is seccomp allowed here?)",
     "execute the program",
@@ -110,6 +118,9 @@ struct Prepared {
     sigpipe: libc::sighandler_t,
     /// Standard streams that bis was started without are closed.
     closes_streams: bool,
+    /// Those are open in the program, too.
+    files: Vec<RawFd>,
+    rdtsc_faults: bool,
     go: RawFd,
     failed: RawFd,
     /// Addresses are to be the same each time, where the kernel lets us say so.
@@ -130,7 +141,9 @@ impl Prepared {
             filter: filter::program(spec.mode, &spec.refused),
             parent: std::process::id().cast_signed(),
             sigpipe: ours::inherited_sigpipe(),
-            closes_streams: spec.mode != Mode::Replay,
+            files: spec.files.iter().map(|file| file.as_raw_fd()).collect(),
+            rdtsc_faults: spec.rdtsc_faults,
+            closes_streams: !matches!(spec.mode, Mode::Replay(_)),
             go,
             failed,
             fixed: spec.mode != Mode::Watch,
@@ -211,6 +224,13 @@ unsafe fn child(prepared: &Prepared) -> (u8, i64) {
         if let Err(failed) = enter_folder(prepared) {
             return (0, failed);
         }
+        if prepared.rdtsc_faults {
+            // An exec leaves it (`arch_setup_new_exec`, arch/x86/kernel/process.c).
+            let failed = prctl(libc::PR_SET_TSC, [number(libc::PR_TSC_SIGSEGV), 0, 0]);
+            if failed != 0 {
+                return (1, failed);
+            }
+        }
         if let Some(mask) = &prepared.mask {
             let (how, mask) = (number(libc::SIG_SETMASK), address(&raw const *mask));
             bare(libc::SYS_rt_sigprocmask, [how, mask, 0, MASK_LEN, 0]);
@@ -218,7 +238,7 @@ unsafe fn child(prepared: &Prepared) -> (u8, i64) {
         if let Err(failed) = install_filter(prepared) {
             return failed;
         }
-        (3, execute(prepared))
+        (4, execute(prepared))
     }
 }
 
@@ -257,6 +277,9 @@ unsafe fn be_as_asked(prepared: &Prepared) {
         let action = Action([prepared.sigpipe as u64, 0, 0, 0]);
         for fd in (0..3).filter(|fd| prepared.closes_streams && ours::was_closed(Fd(*fd))) {
             bare(libc::SYS_close, [number(fd), 0, 0, 0, 0]);
+        }
+        for fd in &prepared.files {
+            bare(libc::SYS_fcntl, [number(*fd), number(libc::F_SETFD), 0, 0, 0]);
         }
         bare(libc::SYS_rt_sigaction, [number(libc::SIGPIPE), address(&raw const action), 0, MASK_LEN, 0]);
         let personality = |persona: u64| bare(libc::SYS_personality, [persona, 0, 0, 0, 0]);
@@ -307,13 +330,13 @@ unsafe fn install_filter(prepared: &Prepared) -> Result<(), (u8, i64)> {
         if installed == -i64::from(libc::EACCES) {
             let given_up = prctl(libc::PR_SET_NO_NEW_PRIVS, [1, 0, 0]);
             if given_up != 0 {
-                return Err((1, given_up));
+                return Err((2, given_up));
             }
             installed = prctl(libc::PR_SET_SECCOMP, filter);
         }
         match installed {
             0 => Ok(()),
-            failed => Err((2, failed)),
+            failed => Err((3, failed)),
         }
     }
 }
@@ -459,7 +482,7 @@ pub fn spawn_in(spec: Spawn, seat: &Seat) -> Result<Stopped, SpawnError> {
             seat.set_runner(tid);
             executed(tid, pipes)
         }),
-        Mode::Replay => {
+        Mode::Replay(_) => {
             let lent = Lent::leak(spec, ends);
             // SAFETY: nobody touches it, and it is freed only behind the exec.
             let tid = unsafe { child_in_our_memory(lent)? };
@@ -564,7 +587,7 @@ mod tests {
 
     #[test]
     fn a_missing_program_is_an_error_with_its_cause() {
-        for mode in [Mode::Record, Mode::Replay] {
+        for mode in [Mode::Record, Mode::Replay(filter::HookedChanges::Stop)] {
             let error = spawn_path("/nonexistent", mode).unwrap_err();
             let SpawnError::Child { step, source } = error else { panic!("{error}") };
             assert_eq!((step, source.raw_os_error()), ("execute the program", Some(libc::ENOENT)));
@@ -580,7 +603,10 @@ mod tests {
         if env::var_os(KILLED).is_some() {
             let ((go_read, _go_write), (_, failed_write)) = (io::pipe().unwrap(), io::pipe().unwrap());
             let ends = [go_read.as_raw_fd(), failed_write.as_raw_fd()];
-            let lent = Lent::leak(spec(c"/bin/true".to_owned(), Vec::new(), Mode::Replay), ends);
+            let lent = Lent::leak(
+                spec(c"/bin/true".to_owned(), Vec::new(), Mode::Replay(filter::HookedChanges::Stop)),
+                ends,
+            );
             println!("\nforked {}", fork_child(&lent.prepared).unwrap());
             // SAFETY: it is never freed.
             println!("forked {}", unsafe { child_in_our_memory(lent) }.unwrap());

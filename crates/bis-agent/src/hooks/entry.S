@@ -423,8 +423,8 @@ hooks_safepoint:
 hooks_safepoint_end:
     ud2
 
-    // i64 hooks_change(const u64 *args, u64 nr): in replay, a call that changes the address space. It stops, and the supervisor lets
-    // it be made if the log says so.
+    // i64 hooks_change(const u64 *args, u64 nr): in replay, a call that changes the address space. If it stops, the supervisor lets
+    // it be made where the log says so.
     .globl hooks_change
 hooks_change:
     load_call

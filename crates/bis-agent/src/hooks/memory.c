@@ -9,7 +9,8 @@
 // a word for the kernel to clear.
 //
 // Replay must do the same to its address space. An entry says what, so that it comes at the same place among the program's stores;
-// there the call stops, and its supervisor lets it be made. A named word is the supervisor's to know: replay does not name it.
+// there the call is made, as it stands in the log. Where somebody may watch the memory it stops first, and its supervisor lets it
+// be made. A named word is the supervisor's to know: replay does not name it.
 //
 // The two ways have different branches. So where branches are counted, nothing is done here.
 #include <asm/fcntl.h>
@@ -228,7 +229,7 @@ static u64 change_again(struct frame *f, u64 nr, u64 check) {
     const struct change *c = (const struct change *)(e + 1);
     u64 is_map = c->nr == __NR_mmap;
     u64 a[6] = {c->addr, c->len, c->how, is_map ? MAP_AGAIN : 0, is_map ? -1ul : 0, 0};
-    // Its supervisor puts a descriptor in the place of the file's number.
+    // Its supervisor has put a descriptor in the place of the file's number.
     if (len > sizeof *e + CHANGE_SHORT) a[3] = MAP_KEPT_AGAIN, a[4] = c->file, a[5] = c->offset;
     if (c->nr == __NR_arch_prctl) a[0] = c->how, a[1] = c->addr, a[2] = 0;
     if (c->nr != __NR_set_tid_address && hooks_change(a, c->nr) != (is_map ? (i64)c->addr : 0)) hooks_diverged();

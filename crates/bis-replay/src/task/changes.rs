@@ -1,5 +1,6 @@
 //! What the hooks of a task change of the address space while they consume a log: each change is in the log,
-//! and is made where the hook stands in front of its call.
+//! and is made where the hook stands in front of its call. Where nobody watches the memory that is changed,
+//! it is let through, and nothing stops ([`bis_tracee::filter`]).
 
 use bis_agent::hooks::{Change, Places};
 use bis_trace::types::{Addr, Fd, FileId, Registers};
@@ -24,19 +25,19 @@ impl Task {
     }
 
     /// It stands in front of a call with which a hook changes the address space. None: of another one, or of
-    /// one that its log does not have.
+    /// one that its log does not have. Those before it were let through.
     fn next_change(&mut self, regs: &Registers, hooks: Places) -> Option<Due> {
         if regs.rip != hooks.change_end {
             return None;
         }
-        let is_next = |Due { change, fd }: &Due| {
-            (change.nr, change.args()) == (regs.orig_rax, regs.args())
+        let is_next = |due: &Due| {
+            let Due { change, fd } = due;
+            (change.nr, due.args()) == (regs.orig_rax, regs.args())
                 && may_change(change)
                 && change.file().is_some() == fd.is_some()
         };
-        let due = self.changes.front().copied().filter(is_next)?;
-        self.changes.pop_front();
-        Some(due)
+        let next = self.changes.iter().position(is_next)?;
+        self.changes.drain(..=next).next_back()
     }
 
     /// Makes the call that it stands in front of while bytes are watched, with which it may have to do. It
@@ -80,9 +81,6 @@ impl Task {
         let touched = if has_content { traps.watched_in(&range) } else { Vec::new() };
         if traps.areas.is_empty() && touched.is_empty() {
             // The kernel makes it as the task goes on.
-            if let Some(fd) = due.fd {
-                self.stopped_mut()?.set_regs(&Registers { r8: fd.arg(), ..*regs })?;
-            }
             return Ok(Some(Next::On));
         }
         let regs = self.change_watched(traps, (due, *regs))?;

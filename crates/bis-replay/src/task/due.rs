@@ -1,6 +1,6 @@
 //! What hooks change of the address space, as their log says it. Values.
 
-use bis_agent::hooks::{Change, entries};
+use bis_agent::hooks::{self, Change, entries};
 use bis_trace::types::{Fd, FileId};
 
 /// What a hook will change.
@@ -27,7 +27,16 @@ pub(crate) fn changes(log: &[u8]) -> impl Iterator<Item = Change> + '_ {
     entries(log).filter_map(|entry| entry.change()).filter(Change::is_made_again)
 }
 
+/// The files that hooks map, and where in their log the number of each is.
+pub(crate) fn mapped_files(log: &[u8]) -> impl Iterator<Item = (u64, FileId)> + '_ {
+    hooks::mapped_files(log).map(|(at, file)| (at, file_of(file)))
+}
+
+fn file_of(number: u64) -> FileId {
+    FileId(u32::try_from(number).unwrap_or(u32::MAX))
+}
+
 /// The file that a hook maps.
 pub(crate) fn mapped_file(change: &Change) -> Option<FileId> {
-    Some(FileId(u32::try_from(change.file()?).unwrap_or(u32::MAX)))
+    change.file().map(file_of)
 }

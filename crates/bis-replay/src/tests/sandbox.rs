@@ -5,42 +5,75 @@ use bis_trace::types::{Addr, NARROW_TABLE, StandardStream};
 
 use super::*;
 
-/// A program that makes the call `creat(path)` itself, through the instruction at `via`, or through its own
-/// if that is none. The trace says what really happens, so nothing but the filter and the supervisor is in
-/// its way.
-fn tries_to_create(path: &str, via: Option<u64>) -> Tape {
+/// A program that makes this call itself, through the instruction at `via`, or through its own if that is
+/// none. The trace says what really happens, so nothing but the filter and the supervisor is in its way.
+fn tries(nr: u8, [rdi, rsi, rdx]: [u32; 3], data: &[u8], via: Option<u64>) -> Tape {
     let mut tape = Tape::new();
-    // mov eax, 85 (creat); mov edi, DATA; mov esi, 0666; then jmp rbx, or syscall and exit_group.
-    let mut code = vec![0xb8, 85, 0, 0, 0, 0xbf, 0, 0, 0x50, 0, 0xbe, 0xb6, 1, 0, 0];
+    // mov eax, nr; mov edi, rdi; mov esi, rsi; mov edx, rdx; then jmp rbx, or syscall and exit_group.
+    let mut code = vec![0xb8, nr, 0, 0, 0];
+    for (mov, word) in [(0xbf, rdi), (0xbe, rsi), (0xba, rdx)] {
+        code.push(mov);
+        code.extend(word.to_le_bytes());
+    }
     match via {
         Some(_) => code.extend([0xff, 0xe3]),
         None => code.extend([0x0f, 0x05]),
     }
     code.extend(call_code(231));
     let mut start = image(&code);
-    start.writes.push(MemWrite { addr: Addr(DATA), data: [path.as_bytes(), &[0]].concat() });
+    start.writes.push(MemWrite { addr: Addr(DATA), data: data.to_vec() });
     start.regs.rbx = via.unwrap_or(0);
     tape.start(A, exec_base(), start);
-    let regs = Registers { rdi: DATA, rsi: 0o666, rbx: via.unwrap_or(0), ..first_regs() };
+    let [rdi, rsi, rdx] = [rdi, rsi, rdx].map(u64::from);
+    let regs = Registers { rdi, rsi, rdx, rbx: via.unwrap_or(0), ..first_regs() };
     let entry = match via {
-        None => at_call(&regs, 17, 85),
-        Some(at) => Registers { rip: at + 2, rcx: at + 2, ..at_call(&regs, 0, 85) },
+        None => at_call(&regs, 22, nr.into()),
+        Some(at) => Registers { rip: at + 2, rcx: at + 2, ..at_call(&regs, 0, nr.into()) },
     };
-    let after = tape.call_with(A, entry, outcome(Registers { rip: CODE + 17, ..returns(&entry, 3) }));
-    tape.exit(A, at_call(&after, 24, 231));
+    let after = tape.call_with(A, entry, outcome(Registers { rip: CODE + 22, ..returns(&entry, 3) }));
+    tape.exit(A, at_call(&after, 29, 231));
     tape
 }
 
+const AGENTS_CALLS: [u64; 4] = [
+    bis_agent::UNTRACED_SYSCALL,
+    bis_agent::SERIES_SYSCALL_END - 2,
+    bis_agent::ROW_SYSCALL,
+    bis_agent::PARK_END - 2,
+];
+
 #[test]
 fn no_system_call_of_the_program_reaches_the_kernel() {
-    let syscalls = [None, Some(bis_agent::UNTRACED_SYSCALL), Some(bis_agent::PARK_END - 2)];
-    for via in syscalls {
+    const CREAT: u8 = 85;
+    for via in AGENTS_CALLS.map(Some).into_iter().chain([None]) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("made");
-        let (summary, _) = tries_to_create(path.to_str().unwrap(), via).replay().unwrap();
+        let name = [path.to_str().unwrap().as_bytes(), &[0]].concat();
+        let data = u32::try_from(DATA).unwrap();
+        let (summary, _) = tries(CREAT, [data, 0o666, 0], &name, via).replay().unwrap();
         assert_eq!(summary.domains, 1, "the program did what the trace said ({via:x?})");
         assert!(!path.exists(), "a file was made through {via:x?}");
     }
+}
+
+/// Where the agent's list of calls is gone through, calls are let through that change the task's own memory:
+/// not the agent, or its calls would be others.
+#[test]
+fn the_program_cannot_change_the_agent_through_it() {
+    const MPROTECT: u8 = 10;
+    const MUNMAP: u8 = 11;
+    let agent = u32::try_from(bis_agent::AGENT_BASE).unwrap();
+    for via in AGENTS_CALLS.map(Some).into_iter().chain([None]) {
+        for (nr, start, len) in [(MPROTECT, agent, 4096), (MUNMAP, agent, 1), (MUNMAP, agent - 4096, 8192)] {
+            // A call that was made would not be seen here.
+            let (summary, _) = tries(nr, [start, len, 7], &[0], via).replay().unwrap();
+            assert_eq!(summary.domains, 1, "{nr} {start:#x} ({via:x?})");
+        }
+    }
+    // As this one is not, of memory of its own.
+    let own = u32::try_from(DATA).unwrap();
+    let made = tries(MPROTECT, [own, 4096, 1], &[0], Some(bis_agent::SERIES_SYSCALL_END - 2));
+    assert!(matches!(made.replay(), Err(ReplayError::Divergence(_))));
 }
 
 #[test]

@@ -97,7 +97,10 @@ impl Remote<'_> {
         calls: &[Planned],
         descriptor: Option<Fd>,
     ) -> Result<Series> {
-        assert!(self.way == Way::Single, "calls in a row are made one by one");
+        if self.way == Way::InRow {
+            // The call at whose entry it stands is skipped, by its registers.
+            self.way = Way::Row;
+        }
         let list: Vec<u8> =
             calls.iter().flat_map(|call| call.to_words()).flat_map(u64::to_le_bytes).collect();
         memory.write(Addr(SERIES_LIST), &list)?;
