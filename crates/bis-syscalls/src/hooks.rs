@@ -79,6 +79,8 @@ shapes! {
         Exec,
         /// A new file in memory, but for that of a sound server's clients.
         Memfd,
+        /// It waits for a disk, which cannot be asked: only where nobody waits for the task.
+        Disk,
     }
 }
 

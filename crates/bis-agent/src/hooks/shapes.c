@@ -181,6 +181,11 @@ static u64 shape_random(struct plan *p) {
   return 1;
 }
 
+static u64 shape_disk(struct plan *p) {
+  p->refused = !is(S->alone);
+  return 1;
+}
+
 static u64 shape_rlimit(struct plan *p) {
   // A new limit is the recorder's business, and so is what the program sees of its address space's.
   return (u32)hooks_flags(p) != RLIMIT_AS && (p->nr != __NR_prlimit64 || p->args[2] == 0);
