@@ -15,7 +15,11 @@ use bis_trace::{
     ours::Guard,
     types::{Addr, PAGE, Registers, Tid, prot},
 };
-use bis_tracee::{maps, remote::Remote, siginfo::SigInfo};
+use bis_tracee::{
+    maps,
+    remote::{Planned, Remote, Returns},
+    siginfo::SigInfo,
+};
 
 use crate::{
     crew::{Crew, with_slot},
@@ -45,7 +49,7 @@ impl Recorder<'_> {
         }
         self.close_clock("text is executed in which there may be an rdtsc");
         self.drain(tid)?;
-        self.protect(tid, page, prot::READ_EXEC)?;
+        self.protect(tid, [page].into_iter(), prot::READ_EXEC)?;
         self.space.patches_mut().guards.remove(&page);
         let effects = vec![Effect::Protect { addr: page, len: PAGE, prot: prot::READ_EXEC }];
         let handler = Some(Outcome { regs: *before, effects, ..Outcome::default() });
@@ -73,16 +77,13 @@ impl Process {
         }
         let pages = places.iter().flat_map(|at| [*at, at + LAST]).map(Addr::page_floor);
         let pages: BTreeSet<Addr> = pages.collect();
-        let mappings = maps::read(tid)?;
-        let is_text = |page: &Addr| {
-            let within = range.start <= *page && page + PAGE <= range.end.next_multiple_of(PAGE);
-            within && mappings.iter().any(|m| (m.start..m.end).contains(page) && m.prot == prot::READ_EXEC)
-        };
+        let text = maps::extents(tid, &[range.start..range.end.page_ceil()])?;
+        let is_text = |page: &Addr| text.iter().any(|m| m.range.contains(page) && m.prot == prot::READ_EXEC);
         if pages.len() > GUARDS_MAX || !pages.iter().all(is_text) {
             return Ok(false);
         }
+        self.protect(tid, pages.iter().copied(), GUARDED)?;
         for page in pages {
-            self.protect(tid, page, GUARDED)?;
             outcome.effects.push(Effect::Protect { addr: page, len: PAGE, prot: GUARDED });
             outcome.ours().guards.push(Guard { page, prot: prot::READ_EXEC });
             self.space.patches_mut().guards.insert(page);
@@ -92,10 +93,15 @@ impl Process {
 }
 
 impl Crew {
-    fn protect(&mut self, tid: Tid, page: Addr, prot: u32) -> Result<()> {
-        with_slot(self, tid, |_, slot| {
+    fn protect(&mut self, tid: Tid, pages: impl Iterator<Item = Addr>, prot: u32) -> Result<()> {
+        let call = |page: Addr| {
+            let args = [page.0, PAGE, prot.into(), 0, 0, 0];
+            Planned { nr: libc::SYS_mprotect, args, returns: Returns::This(0) }
+        };
+        let calls: Vec<Planned> = pages.map(call).collect();
+        with_slot(self, tid, |crew, slot| {
             let mut remote = Remote::new(slot)?;
-            remote.must("protect text", libc::SYS_mprotect, [page.0, PAGE, prot.into(), 0, 0, 0])?;
+            remote.must_all("protect text", &crew.memory, &calls)?;
             Ok(remote.finish()?)
         })
     }

@@ -12,8 +12,8 @@ const SIGNAL_WAIT: Duration = Duration::from_millis(2);
 const SIGNAL_WAIT_COUNTED: Duration = Duration::from_micros(500);
 
 /// How many times as long as a look at its state takes a task may compute, and how long at most.
-const LOOKS: u32 = 5;
-const SLICE_MAX: Duration = Duration::from_millis(30);
+const LOOKS: u32 = 10;
+const SLICE_MAX: Duration = Duration::from_millis(50);
 
 /// How long a turn has lasted, with chaos, in which a task may be led on.
 const LED_ON_MIN: Duration = Duration::from_millis(5);
@@ -151,9 +151,9 @@ mod tests {
         let ms = Duration::from_millis;
         assert_eq!(slice(ms(10), Duration::ZERO), ms(10));
         assert_eq!(slice(ms(10), ms(1)), ms(10));
-        assert_eq!(slice(ms(10), ms(4)), ms(20));
+        assert_eq!(slice(ms(10), ms(2)), ms(20));
         assert_eq!(slice(ms(10), ms(100)), SLICE_MAX);
-        assert_eq!(slice(ms(50), ms(100)), ms(50));
+        assert_eq!(slice(ms(80), ms(100)), ms(80));
     }
 
     #[test]
