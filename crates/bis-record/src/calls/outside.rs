@@ -140,7 +140,9 @@ fn users_of(mut keys: HashSet<Key>, is_recorded: impl Fn(Tid) -> bool) -> HashMa
         if keys.is_empty() {
             break;
         }
-        if is_recorded(pid) || proc::executable(pid) == bis {
+        // One that executes nothing is the kernel's own; or it is not ours to look at, in any way.
+        let Some(executable) = proc::executable(pid) else { continue };
+        if is_recorded(pid) || bis.as_ref() == Some(&executable) {
             continue;
         }
         let uses = Use::of_process(pid, &keys);

@@ -66,6 +66,9 @@ const UNCHANGED_MIN: Duration = Duration::from_millis(5);
 /// How much of the stack is looked at, bytes.
 const STACK_LEN: u64 = 4096;
 
+/// How much of that a place has as it is, bytes: the replay can look for what it knows without a stop.
+const STACK_HELD: u64 = 1024;
+
 /// How well replay can look for a place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Spot {
@@ -355,9 +358,10 @@ impl Domain {
     pub fn look_wide(&mut self, tid: Tid) -> Result<Vec<MemWrite>> {
         let now = self.around(tid)?;
         let mut changed = now.changed_since(&self.surroundings);
-        changed.extend(now.left_since(&self.surroundings));
+        let left = now.left_since(&self.surroundings);
         let before = std::mem::replace(&mut self.surroundings, now);
-        self.surroundings.remember(before);
+        self.surroundings.remember(before, &changed);
+        changed.extend(left);
         Ok(changed)
     }
 
@@ -410,7 +414,15 @@ impl Domain {
         let is_left_out = |range: &Range<Addr>| self.space.is_left_out(tid, range);
         let words = self.tasks.get(&tid).map_or(Vec::new(), |task| task.rounds.words(regs.ip()));
         let mut held = read_worth(Glance::new(&self.memory, tid), &regs, words, is_left_out);
-        held.extend(if count.is_none() { self.look_wide(tid)? } else { Vec::new() });
+        if count.is_none() {
+            // Kicks may come so close together that the task has not come round in between: what tells one
+            // pass from the next is among what had changed before, or lies near the end of the stack.
+            let mut more = self.surroundings.changed().to_vec();
+            held.extend(self.look_wide(tid)?);
+            more.retain(|(addr, len)| self.surroundings.covers((*addr, *addr + *len)));
+            more.push((regs.sp(), STACK_HELD));
+            held.extend(place::read(Glance::new(&self.memory, tid), &more));
+        }
         let is_left_out = |range: &Range<Addr>| self.space.is_left_out(tid, range);
         held.extend(look_around(Glance::new(&self.memory, tid), &regs, is_left_out));
         let pieces = held.iter().map(|piece| (piece.addr, piece.data.len() as u64));

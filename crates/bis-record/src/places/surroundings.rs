@@ -83,6 +83,8 @@ pub struct Surroundings {
     /// What the task has left behind below the end of its stack, and what others had left there before.
     left: Copies,
     left_before: Copies,
+    /// Where words were others than in the look before (address, length).
+    changed: Vec<(Addr, u64)>,
 }
 
 impl Surroundings {
@@ -101,7 +103,7 @@ impl Surroundings {
         self.all_left().any(is_near)
     }
 
-    /// Has this page been looked at?
+    /// Have this page, or these bytes (start, end), been looked at?
     pub fn covers(&self, (start, end): (Addr, Addr)) -> bool {
         let behind = self.copies.partition_point(|(addr, _)| *addr <= start);
         let at = behind.checked_sub(1).and_then(|at| self.copies.get(at));
@@ -112,8 +114,15 @@ impl Surroundings {
         self.left.iter().chain(&self.left_before)
     }
 
-    /// This is known beside: what other tasks had left behind then, the last ones.
-    pub fn remember(&mut self, before: Surroundings) {
+    /// Where the last look has found words that the one before had not.
+    pub fn changed(&self) -> &[(Addr, u64)] {
+        &self.changed
+    }
+
+    /// This is known beside: what other tasks had left behind then, the last ones, and what has `changed`
+    /// since.
+    pub fn remember(&mut self, before: Surroundings, changed: &[MemWrite]) {
+        self.changed = changed.iter().map(|piece| (piece.addr, piece.data.len() as u64)).collect();
         let overlaps = |(addr, data): &(Addr, Vec<u8>)| {
             let is_over = |(other, its): &(Addr, Vec<u8>)| {
                 *addr < *other + its.len() as u64 && *other < *addr + data.len() as u64
@@ -170,7 +179,7 @@ impl Surroundings {
         let chosen = xsave::leave_out(chosen, &saved);
         let [copies, left] =
             [chosen, left.into_iter().collect()].map(|all| all.into_iter().filter_map(read).collect());
-        Surroundings { copies, left, left_before: Vec::new() }
+        Surroundings { copies, left, ..Surroundings::default() }
     }
 
     /// What is here and was not there; of very much, pieces from everywhere. Not what was left behind.
@@ -392,19 +401,32 @@ mod tests {
     }
 
     #[test]
+    fn what_the_last_look_found_changed_is_remembered_until_the_next() {
+        let (before, mut now, mut next) =
+            (memory(0x1000, &[0; 64]), memory(0x1000, &[1; 64]), memory(0x1000, &[1; 64]));
+        let changed = now.changed_since(&before);
+        now.remember(before, &changed);
+        assert_eq!(now.changed(), [(Addr(0x1000), 64)]);
+        assert!(now.covers((Addr(0x1008), Addr(0x1010))) && !now.covers((Addr(0x1038), Addr(0x1048))));
+        let changed = next.changed_since(&now);
+        next.remember(now, &changed);
+        assert_eq!(next.changed(), []);
+    }
+
+    #[test]
     fn what_other_tasks_had_left_behind_is_remembered() {
         let left = |addr: u64, byte: u8| Surroundings {
             left: vec![(Addr(addr), vec![byte; 64])],
             ..Surroundings::default()
         };
         let mut of_second = left(0x2000, 1);
-        of_second.remember(left(0x1000, 1));
+        of_second.remember(left(0x1000, 1), &[]);
         assert!(of_second.knows_left(Addr(0x1040)) && of_second.knows_left(Addr(0x2040)));
         assert!(of_second.knows_left(Addr(0x2060)) && !of_second.knows_left(Addr(0x2061)));
         let mut of_first = left(0x1000, 2);
         assert_eq!(of_first.left_since(&of_second)[0].addr, Addr(0x1000));
         assert_eq!(left(0x3000, 2).left_since(&of_second), []);
-        of_first.remember(of_second);
+        of_first.remember(of_second, &[]);
         assert_eq!(left(0x2000, 1).left_since(&of_first), []);
         assert_eq!(left(0x1000, 2).left_since(&of_first), [], "the newer one counts");
     }
