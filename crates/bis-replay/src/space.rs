@@ -228,9 +228,13 @@ impl Space {
             let at = usize::try_from(offset).unwrap_or(0);
             bytes[at..at + 8].copy_from_slice(&u64::to_le_bytes(word));
         }
-        let descriptor =
-            |(at, file)| Some((Addr(LOG_BASE + at), self.descriptor_of(file)?.arg().to_le_bytes()));
-        let descriptors: Vec<_> = mapped_files(&hooked.log).filter_map(descriptor).collect();
+        let descriptor = |(at, file)| {
+            let not_open = || EffectError::Forbidden(format!("kept file {file} is not open"));
+            let fd = self.descriptor_of(file).ok_or_else(not_open)?;
+            Ok((Addr(LOG_BASE + at), fd.arg().to_le_bytes()))
+        };
+        let descriptors: Vec<_> =
+            mapped_files(&hooked.log).map(descriptor).collect::<Result<_, EffectError>>()?;
         let mut pieces = vec![(Addr(AREA_BASE), &*bytes), (Addr(LOG_BASE), &*hooked.log)];
         pieces.extend(descriptors.iter().map(|(addr, word)| (*addr, &word[..])));
         Ok(Bulk::new(&self.memory, tid).write_pieces(&pieces)?)
@@ -435,7 +439,17 @@ impl Space {
                     self.fork_advice.push((addr, len, advice));
                 }
             }
-            _ => unreachable!("not an effect on an address space"),
+            Effect::Map { .. } | Effect::Unmap { .. } | Effect::Protect { .. } => {
+                unreachable!("an effect that is a single call")
+            }
+            Effect::NewObject { .. }
+            | Effect::WriteObject { .. }
+            | Effect::ResizeObject { .. }
+            | Effect::ClearObject { .. }
+            | Effect::NewTask { .. }
+            | Effect::SetTask { .. }
+            | Effect::Segment { .. }
+            | Effect::Fork { .. } => unreachable!("not an effect on an address space"),
         }
         self.settle(remote, effect)
     }

@@ -96,8 +96,9 @@ const IP_HIGH: u32 = IP_LOW + 4;
 const AUDIT_ARCH_X86_64: u32 = linux_raw_sys::ptrace::AUDIT_ARCH_X86_64;
 const NR_PAUSE: u32 = libc::SYS_pause as u32;
 
-/// What memory is mapped as (`include/uapi/linux/mman.h`).
-const MAP_TYPE: u32 = 0xf;
+/// How private memory may be mapped beside that it is. Not in large pages (MAP_HUGETLB): the kernel makes the
+/// length a multiple of theirs, which would reach over the agent.
+const MAP_AS_WELL: i32 = libc::MAP_FIXED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
 
 fn load(k: u32) -> Instruction {
     Instruction { code: LOAD_WORD, jump_true: 0, jump_false: 0, k }
@@ -187,8 +188,8 @@ fn private_changes(ends: &[u64]) -> Vec<Instruction> {
         give(TRACE),
     ];
     let behind = u8::try_from(beside_agent.len()).expect("a short filter");
-    let kind = Instruction { code: AND, jump_true: 0, jump_false: 0, k: MAP_TYPE };
-    let is_private = vec![argument(3), kind, must_equal(libc::MAP_PRIVATE.cast_unsigned(), behind)];
+    let other = Instruction { code: AND, jump_true: 0, jump_false: 0, k: !MAP_AS_WELL.cast_unsigned() };
+    let is_private = vec![argument(3), other, must_equal(libc::MAP_PRIVATE.cast_unsigned(), behind)];
     let takes_back = vec![argument(2), must_equal(libc::MADV_DONTNEED.cast_unsigned(), behind)];
     let sets_fs = must_equal(linux_raw_sys::general::ARCH_SET_FS, 1);
     let cases = [
@@ -374,6 +375,9 @@ mod tests {
             (arch_prctl, [0x1002, 8, 0, 0, 0, 0]),
         ];
         let others = [
+            // In a page of 1 GiB, with the agent in its middle; such that it may grow down to the agent.
+            (mmap, [0x4000_0000, 0x1000, 7, private | 0x4_0000 | 30 << 26, u64::MAX, 0]),
+            (mmap, [AGENT_BASE + 0x10_0000, 0x1000, 3, private | 0x100, u64::MAX, 0]),
             // Shared, in three ways; in the agent, or over it.
             (mmap, [FREE, 0x1000, 3, 0x11, 5, 0]),
             (mmap, [FREE, 0x1000, 3, 0x13, 5, 0]),
