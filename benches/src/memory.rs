@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn the_tree_has_children_of_children_and_they_have_memory() {
-        use std::io::{BufRead, BufReader};
+        use std::io::{BufRead, BufReader, Write};
         use std::process::{Command, Stdio, id};
         let mut shell = Command::new("sh")
             // A command in the background reads nothing unless it is told what.
@@ -85,9 +85,12 @@ mod tests {
             .stdout(Stdio::piped())
             .spawn()
             .expect("there is a shell");
-        let mut line = String::new();
-        BufReader::new(shell.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let grandchild: u32 = line.trim().parse().expect("a process id");
+        let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines();
+        let grandchild: u32 = lines.next().unwrap().unwrap().parse().expect("a process id");
+        // Until it has executed `cat`, which it has when it answers, its memory may be about to be replaced: what
+        // `smaps_rollup` was opened for is gone when it is read then (ESRCH).
+        writeln!(shell.stdin.as_mut().unwrap(), "here").unwrap();
+        assert_eq!(lines.next().unwrap().unwrap(), "here");
         let tree = tree(id());
         assert!(tree.contains(&id()) && tree.contains(&shell.id()) && tree.contains(&grandchild), "{tree:?}");
         for process in [id(), grandchild] {
