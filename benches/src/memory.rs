@@ -87,8 +87,8 @@ mod tests {
             .expect("there is a shell");
         let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines();
         let grandchild: u32 = lines.next().unwrap().unwrap().parse().expect("a process id");
-        // Until it has executed `cat`, which it has when it answers, its memory may be about to be replaced: what
-        // `smaps_rollup` was opened for is gone when it is read then (ESRCH).
+        // Until it has executed `cat`, which it has when it answers, its memory may be about to be replaced:
+        // what `smaps_rollup` was opened for is gone when it is read then (ESRCH).
         writeln!(shell.stdin.as_mut().unwrap(), "here").unwrap();
         assert_eq!(lines.next().unwrap().unwrap(), "here");
         let tree = tree(id());

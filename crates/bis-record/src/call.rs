@@ -10,7 +10,10 @@
 //! never sees that, because the handler's frame comes right after. If the signal has none, the kernel makes
 //! the call again by itself, and nothing was to be seen.
 
-use std::ops::ControlFlow::{Break, Continue};
+use std::{
+    ops::ControlFlow::{Break, Continue},
+    time::Instant,
+};
 
 use bis_agent::hooks::SAFEPOINT_END;
 use bis_syscalls::{
@@ -168,6 +171,10 @@ impl Domain {
 
     /// The task makes its call, or what is done in its place. `tried`: a hook has tried it already.
     fn begin_call(&mut self, tid: Tid, call: &Call, row: &'static Row, tried: bool) -> Result<Onward> {
+        self.note_wait(tid, call);
+        if !gives_way(row) && row.sleep.is_none() {
+            self.note_move(tid);
+        }
         let blocks = self.blocks(tid, call)?;
         match self.enter_special(tid, call)? {
             Entry::Make => self.go_into(tid, call, row, blocks, tried),
@@ -300,7 +307,7 @@ impl Domain {
             self.release_tokens()?;
         }
         if gives_way(row) {
-            self.turns.give_way(tid);
+            self.turns.give_way(tid, Instant::now());
             // Nor does it keep other domains waiting.
             self.gives_up = true;
         }
@@ -377,7 +384,11 @@ impl Domain {
         }
         let Some(regs) = self.finish_move(tid, regs)? else { return Ok(()) };
         match Return::of(regs.result(), is_never_restarted, || self.is_interrupted_by_us(tid))? {
-            Return::Done => self.finish_call(tid),
+            Return::Done => {
+                let made = self.call(tid)?.entry.call();
+                self.let_late_in(tid, &made, regs.result());
+                self.finish_call(tid)
+            }
             Return::Restarts => {
                 // What comes next tells: a signal, a stop of the whole process, or the same call again. A
                 // process that is stopped because it writes to its terminal must not keep others from writing

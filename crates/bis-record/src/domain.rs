@@ -38,6 +38,7 @@ use crate::{
     process::Process,
     session::Session,
     space::AddressSpace,
+    stuck::Stuck,
     task::Task,
     tokens::Tokens,
     turns::Turns,
@@ -52,6 +53,16 @@ pub struct Domain {
     pub guided: Option<Guided>,
     /// Whose turn it is.
     pub turns: Turns,
+    /// Whether its turns all end in one place, and nobody gets on.
+    pub stuck: Stuck,
+    /// How often the domain has done something where others share memory with it, and how many calls its
+    /// hooks had made when it gave its tokens back last.
+    pub moves: u64,
+    pub hooked_before: u64,
+    /// The task that has its turn is led on for so many instructions, and loses it.
+    pub led_on: Option<usize>,
+    /// A task that has just been woken, and is to have its turn before the one that has done it goes on.
+    pub woken: Option<Tid>,
     /// Whether calls wait in their hooks where all other tasks wait in the kernel.
     pub linger: Linger,
     pub tokens: Tokens,
@@ -116,6 +127,11 @@ impl Domain {
             checkpoints: Checkpoints::default(),
             guided: None,
             turns,
+            stuck: Stuck::new(session.began),
+            moves: 0,
+            hooked_before: 0,
+            led_on: None,
+            woken: None,
             linger: Linger::for_turns(),
             tokens: Tokens::default(),
             gives_up: false,

@@ -78,7 +78,7 @@ impl Domain {
                 let comes_first = self.tasks.get(&tid).is_some_and(|task| task.standing.comes_first());
                 let tid = to_step.filter(|_| !comes_first).unwrap_or(tid);
                 self.recorder().settle(Some(tid))?;
-                self.yield_tokens()?;
+                self.yield_tokens(tid)?;
                 if to_step == Some(tid) {
                     self.step_for_guide(tid)?;
                     continue;
@@ -132,14 +132,17 @@ impl Domain {
     }
 
     /// Collects reports that are there already. If there is none, the task that has just gone into a call
-    /// gets a moment to come out again; true if anything was reported.
+    /// gets a moment to come out again, or the one that has just been woken; true if anything was reported.
     fn wait_a_moment(&mut self) -> Result<bool> {
+        let woken = self.woken.take();
         let front = self.turns.front().and_then(|tid| self.tasks.get(&tid));
         let is_fresh = |task: &&Task| {
             !task.standing.is_ready()
                 && task.call.as_ref().is_some_and(|call| call.telling.is_untold() && !call.wait.is_known())
         };
-        let fresh = front.filter(is_fresh).map(|task| task.tid);
+        let woken = woken.and_then(|tid| self.tasks.get(&tid));
+        let woken = woken.filter(|task| !task.standing.is_ready() && !task.report.is_there());
+        let fresh = woken.or(front.filter(is_fresh)).map(|task| task.tid);
         for moment in 0.. {
             if self.recorder().collect()? {
                 return Ok(true);
@@ -170,6 +173,13 @@ impl Domain {
         let Some(chaos) = &self.session.chaos else {
             let front = self.turns.front().and_then(|front| self.tasks.get(&front));
             let is_front_ready = front.is_none_or(|task| task.standing.is_ready());
+            if let [first, _, ..] = candidates[..]
+                && self.turns.front() == Some(first)
+                && self.turns.is_over(now)
+                && self.is_to_be_led_on(first, now)
+            {
+                return Some(first);
+            }
             return self.turns.choose(&candidates, is_front_ready, now);
         };
         let first = *candidates.first()?;
@@ -214,7 +224,7 @@ impl Domain {
     /// Nobody is ready, or may run: waits until the kernel lets a task go on, or the watch thread kicks.
     fn sleep(&mut self) -> Result<()> {
         if let Some(front) = self.turns.front() {
-            self.turns.give_way(front);
+            self.turns.give_way(front, Instant::now());
         }
         if !self.is_execing_beside_watchers() {
             self.release_tokens()?;

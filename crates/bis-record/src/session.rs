@@ -45,6 +45,7 @@ use crate::{
         texts::Texts,
         watch::{Watch, Watched},
     },
+    latecomers::Latecomers,
     limits::Limits,
     mail::Mail,
     registry::Registry,
@@ -77,6 +78,10 @@ pub struct Session {
     pub affinities: Affinities,
     pub halted: Halted,
     pub mail: Mail,
+    /// How often a domain that shares memory with others has done something else than to wait for them.
+    pub moves: AtomicU64,
+    /// Who comes too late for locks in shared memory.
+    pub latecomers: Arc<Latecomers>,
     /// Which of its tasks trace others of them.
     pub traced: Books,
     pub views: Views,
@@ -162,6 +167,8 @@ impl Session {
             affinities: Affinities::default(),
             halted: Halted::default(),
             mail: Mail::default(),
+            moves: AtomicU64::new(0),
+            latecomers: Arc::new(Latecomers::new(Instant::now())),
             traced: Books::default(),
             views: Views::default(),
             hook_image: HookImage::new(

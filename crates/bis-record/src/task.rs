@@ -17,6 +17,7 @@ mod stacks;
 mod standing;
 mod stepped;
 mod to_stop;
+mod too_late;
 mod traits;
 mod waiting;
 mod with_chaos;
@@ -35,6 +36,7 @@ pub use stacks::Stacks;
 pub use standing::Standing;
 pub use stepped::Stepped;
 pub use to_stop::{StopsNext, ToStop};
+pub use too_late::{LASTS, TooLate};
 pub use traits::{Traits, Wishes};
 pub use with_chaos::{Caught, WithChaos};
 
@@ -45,6 +47,7 @@ use bis_tracee::{Running, Stopped, debug::DebugRegisters, proc};
 
 use crate::{
     calls::left_out::StandIn,
+    latecomers::Latecomer,
     places::{rounds::Rounds, spin::Spin},
 };
 
@@ -73,6 +76,10 @@ pub struct Task {
     pub standing: Standing,
     /// How long more urgent ones have had their turns.
     pub passed_over: PassedOver,
+    /// Whether it comes too late for a lock, again and again.
+    pub too_late: TooLate,
+    /// It does, for one in memory that processes share.
+    pub latecomer: Option<Latecomer>,
     pub call: Option<InCall>,
     /// What there is of signals for it.
     pub signals: Signals,
@@ -116,6 +123,8 @@ impl Task {
             report: Report::default(),
             standing: Standing::new(),
             passed_over: PassedOver::default(),
+            too_late: TooLate::default(),
+            latecomer: None,
             call: None,
             signals: Signals::default(),
             to_stop: ToStop::default(),
@@ -134,6 +143,17 @@ impl Task {
             spin: Spin::default(),
             rounds: Rounds::default(),
         }
+    }
+}
+
+impl Task {
+    /// Does it stand in its program, with nothing to be done before it goes on?
+    pub fn is_plain(&self) -> bool {
+        self.call.is_none()
+            && !self.standing.is_midway()
+            && !self.standing.is_in_hook()
+            && !self.signals.coming.is_any()
+            && self.signals.stash.is_empty()
     }
 }
 

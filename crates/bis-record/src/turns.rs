@@ -44,8 +44,12 @@ impl Turns {
         self.order.retain(|other| *other != tid);
     }
 
-    /// All others get a turn before this task gets its next.
-    pub fn give_way(&mut self, tid: Tid) {
+    /// All others get a turn before this task gets its next. If it has had its turn, that of the next one
+    /// begins.
+    pub fn give_way(&mut self, tid: Tid, now: Instant) {
+        if self.front() == Some(tid) {
+            self.begin(now);
+        }
         if self.take(tid) {
             self.order.push_back(tid);
         }
@@ -91,18 +95,23 @@ impl Turns {
             // A task that has gone to sleep has had its turn: were it to keep its place, two tasks that sleep
             // and wake by turns would keep all others from running.
             if let Some(front) = self.front().filter(|_| !is_front_ready) {
-                self.give_way(front);
+                self.give_way(front, now);
             }
             self.begin(now);
             self.move_to_front(first);
             return Some(first);
         }
-        let is_over = self.used(now) > self.slice.mul_f64(GIVES_WAY_AFTER);
-        let Some(rival) = candidates.get(1).copied().filter(|_| is_over) else { return Some(first) };
-        self.give_way(first);
+        let rival = candidates.get(1).copied();
+        let Some(rival) = rival.filter(|_| self.is_over(now)) else { return Some(first) };
+        self.give_way(first, now);
         self.begin(now);
         self.move_to_front(rival);
         Some(rival)
+    }
+
+    /// Has the task at the front used enough of its time slice, and is it to give way at a call of its own?
+    pub fn is_over(&self, now: Instant) -> bool {
+        self.used(now) > self.slice.mul_f64(GIVES_WAY_AFTER)
     }
 
     /// Is another task to be drawn of the candidates, where turns are drawn?
@@ -114,7 +123,7 @@ impl Turns {
     pub fn give(&mut self, drawn: Tid, candidates: &[Tid], slice: Duration, now: Instant) {
         (self.since, self.slice) = (now, slice);
         if let Some(first) = candidates.first() {
-            self.give_way(*first);
+            self.give_way(*first, now);
         }
         self.move_to_front(drawn);
     }
@@ -151,6 +160,17 @@ mod tests {
             Some(Tid(2)),
             "its slice began anew"
         );
+    }
+
+    #[test]
+    fn who_is_given_way_to_has_a_slice_of_its_own() {
+        let (mut turns, now) = turns(&[1, 2]);
+        let late = now + SLICE;
+        turns.give_way(Tid(1), late);
+        let all = [Tid(2), Tid(1)];
+        assert_eq!(turns.choose(&all, true, late), Some(Tid(2)));
+        assert_eq!(turns.choose(&all, true, late + SLICE / 5), Some(Tid(2)));
+        assert_eq!(turns.choose(&all, true, late + SLICE / 2), Some(Tid(1)));
     }
 
     #[test]
@@ -193,7 +213,7 @@ mod tests {
         assert_eq!(turns.choose(&[], false, now), None);
         turns.leave(Tid(1));
         assert_eq!((turns.front(), order(&turns)), (Some(Tid(2)), vec![2]));
-        turns.give_way(Tid(1));
+        turns.give_way(Tid(1), now);
         assert_eq!(order(&turns), [2], "a task that is gone does not come back");
     }
 }

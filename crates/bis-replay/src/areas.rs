@@ -236,7 +236,7 @@ impl Areas {
         let mut touched = Vec::new();
         for Freed { page, addr, held, .. } in &self.freed {
             // What a vector of addresses leads to is in none of the accesses. To be executed is no access.
-            let first = Touch { range: addr.0..(*addr + 1).0, is_write: false };
+            let first = Touch { range: addr.0..(*addr + 1).0, is_read: true, is_write: false };
             let first = Some(first).filter(|_| !code.contains(addr));
             for ((at, before), (_, now)) in held.iter().zip(self.held(memory, *page)?) {
                 let (number, area) = &self.areas[*at];
@@ -390,8 +390,11 @@ mod tests {
         let check = |code: &[u8], wanted: &[(Range<u64>, bool)]| {
             let mut found = accesses(code, &regs);
             found.sort_by_key(|touch| touch.range.start);
-            let wanted =
-                wanted.iter().map(|(range, is_write)| Touch { range: range.clone(), is_write: *is_write });
+            let wanted = wanted.iter().map(|(range, is_write)| Touch {
+                range: range.clone(),
+                is_read: !*is_write,
+                is_write: *is_write,
+            });
             assert_eq!(found, wanted.collect::<Vec<Touch>>(), "{code:x?}");
         };
         // push rax

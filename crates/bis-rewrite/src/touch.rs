@@ -11,6 +11,8 @@ const WHOLE: u64 = 4096;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Touch {
     pub range: Range<u64>,
+    /// It reads them, writes them, or both.
+    pub is_read: bool,
     pub is_write: bool,
 }
 
@@ -53,8 +55,9 @@ pub fn touches(code: &[u8], pointers: &Pointers) -> Vec<Touch> {
             0 => WHOLE,
             len => len as u64,
         };
+        let is_read = !matches!(used.access(), OpAccess::Write | OpAccess::CondWrite);
         let is_write = !matches!(used.access(), OpAccess::Read | OpAccess::CondRead);
-        Some(Touch { range: at..at.saturating_add(len), is_write })
+        Some(Touch { range: at..at.saturating_add(len), is_read, is_write })
     };
     used.filter(|used| used.access() != OpAccess::NoMemAccess).filter_map(touch).collect()
 }

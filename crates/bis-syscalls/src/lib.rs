@@ -37,6 +37,7 @@ pub use arguments::{
 pub use describe::describe;
 pub use docs::markdown;
 pub use errno::errno_name;
+pub use family::futex::{FutexUse, futex_use};
 pub use hooks::{Hook, HookMakes, HookPiece, HookShape, HookWait, Hooked, Rule, hook};
 pub use model::{Arg, Blocks, Call, FileArg, Handler, How, Kind, Names, PlanFn, Row, Size, Start, Target};
 pub use plan::{

@@ -20,6 +20,7 @@ use crate::{
 };
 
 const GETPPID: usize = libc::SYS_getppid as usize;
+const FUTEX: usize = libc::SYS_futex as usize;
 const GETCPU: usize = libc::SYS_getcpu as usize;
 
 impl Domain {
@@ -50,6 +51,9 @@ impl Domain {
             self.pin();
         }
         self.watched.seat.set_runner(tid);
+        self.note_going_on(tid);
+        let hooked = self.hooked();
+        self.stuck.go_on(tid, hooked);
         self.show_sandbox(tid);
         // Its tracer hears of what it executes, and a hook's number would be one of its steps; or waits for
         // it to stop, which it could not in a hook.
@@ -171,6 +175,9 @@ impl Process {
         if !crew.session.is_root(task.pid) {
             // It may be an orphan by then (`Session::parent_shown`).
             judged[GETPPID / 64] |= 1 << (GETPPID % 64);
+        }
+        if crew.is_anybody_too_late(tid) {
+            judged[FUTEX / 64] |= 1 << (FUTEX % 64);
         }
         let mut told = [0; 2];
         let asked = crew.session.affinities.of(tid);

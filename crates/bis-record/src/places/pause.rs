@@ -396,6 +396,9 @@ impl Domain {
 
     /// Writes down where the task stands.
     pub fn pause(&mut self, tid: Tid, span: Vec<u8>) -> Result<Registers> {
+        if !self.task(tid)?.spin.is_over {
+            self.note_move(tid);
+        }
         self.drain(tid)?;
         let regs = self.stopped(tid)?.regs()?;
         if is_set_back(&regs, &self.memory) {

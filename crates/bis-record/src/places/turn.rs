@@ -174,25 +174,21 @@ impl Domain {
         }
     }
 
-    /// With chaos, now and then: for how many instructions the task gets a turn.
-    pub fn draw_steps(&self, tid: Tid) -> Option<usize> {
-        let chaos = self.session.chaos.as_ref()?;
-        let task = self.tasks.get(&tid)?;
-        let is_plain = task.call.is_none()
-            && !task.standing.is_midway()
-            && !task.standing.is_in_hook()
-            && !task.signals.coming.is_any()
-            && task.signals.stash.is_empty();
+    /// For how many instructions the task gets a turn: where the domain is stuck; and with chaos, now and
+    /// then.
+    pub fn draw_steps(&mut self, tid: Tid) -> Option<usize> {
+        let Some(chaos) = &self.session.chaos else { return self.led_on.take() };
         let others = self.tasks.len() > 1 || self.holds_tokens();
-        if is_plain && others { chaos.steps() } else { None }
+        if self.tasks.get(&tid)?.is_plain() && others { chaos.steps() } else { None }
     }
 
     /// [`Domain::creep`], for a task that may be killed meanwhile.
     pub fn creep_on(&mut self, tid: Tid, steps: usize) -> Result<()> {
         let began = Instant::now();
         let crept = self.creep(tid, steps);
-        if let Some(chaos) = &self.session.chaos {
-            chaos.count_crept(began.elapsed());
+        match &self.session.chaos {
+            Some(chaos) => chaos.count_crept(began.elapsed()),
+            None => self.stuck.count_crept(began.elapsed(), steps),
         }
         match crept {
             Err(error) if error.is_death_of(tid) => self.await_end(tid),
@@ -204,8 +200,9 @@ impl Domain {
     fn creep(&mut self, tid: Tid, steps: usize) -> Result<()> {
         self.begin_ticks(tid)?;
         self.prepare(tid);
-        for _ in 0..steps {
+        for step in 0..steps {
             if self.creeping(|domain| domain.step(tid))? == Step::Elsewhere {
+                self.stuck.reach(step);
                 return Ok(());
             }
         }
@@ -227,8 +224,16 @@ impl Domain {
         let span = if let Spot::Sure(span) = span { span.bytes().to_vec() } else { Vec::new() };
         self.pause(tid, span)?;
         self.task(tid)?.standing.go_on();
-        // Somebody else is drawn.
-        self.turns.end();
+        match self.session.chaos {
+            // Somebody else is drawn.
+            Some(_) => self.turns.end(),
+            None => {
+                self.turns.give_way(tid, Instant::now());
+                let hooked = self.hooked();
+                self.stuck.lost(hooked);
+                self.gives_up = true;
+            }
+        }
         Ok(())
     }
 }

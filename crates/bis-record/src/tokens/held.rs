@@ -96,16 +96,19 @@ impl Domain {
         Ok(())
     }
 
-    /// Takes the tokens before a task goes on in its program; if somebody else has waited long enough, it is
-    /// their turn first. Not while a task is at a place that the stream does not describe: in replay, what it
-    /// did before would come after the other's turn.
-    pub fn yield_tokens(&mut self) -> Result<()> {
+    /// Takes the tokens before this task goes on in its program; if somebody else has waited long enough, it
+    /// is their turn first. Not while a task is at a place that the stream does not describe: in replay, what
+    /// it did before would come after the other's turn.
+    pub fn yield_tokens(&mut self, tid: Tid) -> Result<()> {
         let gives_up = std::mem::take(&mut self.gives_up);
-        let expired = gives_up || self.tokens.is_turn_over(Instant::now());
+        let now = Instant::now();
+        let expired = gives_up || self.tokens.is_turn_over(now);
         if self.holds_tokens()
             && self.session.registry.is_wanted()
             && expired
+            && self.led_on.is_none()
             && self.tasks.values().all(|task| !task.standing.is_midway())
+            && (gives_up || !self.is_to_be_led_on(tid, now))
         {
             self.release_tokens()?;
         }
@@ -115,7 +118,11 @@ impl Domain {
     /// Gives all tokens back: before a wait for the kernel in which others should be able to run.
     pub fn release_tokens(&mut self) -> Result<()> {
         let held = self.tokens.give_all_back();
-        if held.is_empty() { Ok(()) } else { self.release(&held) }
+        if held.is_empty() {
+            return Ok(());
+        }
+        self.note_tokens_given();
+        self.release(&held)
     }
 
     fn release(&mut self, ids: &[ObjectId]) -> Result<()> {

@@ -16,6 +16,26 @@ pub(crate) static ROWS: &[Row] = &[
     call(456, "futex_requeue", &[inp("waiters"), hex("flags"), int("wake_count"), int("requeue_count")], Never),
 ];
 
+/// What a lock's call does with the futex at an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FutexUse {
+    /// It waits for somebody to wake it.
+    Wait(u64),
+    /// It wakes those who wait.
+    Wake(u64),
+}
+
+/// What a call does with a futex, if it does one of these two things. (The kernel itself hands a
+/// priority-inheriting lock over; and who waits for two at once, or is moved from one to another, waits for
+/// more than a lock.)
+pub fn futex_use(call: &Call) -> Option<FutexUse> {
+    match (call.nr, command(call)) {
+        (202, 0 | 9) | (455, _) => Some(FutexUse::Wait(call.args[0])),
+        (202, 1 | 10) | (454, _) => Some(FutexUse::Wake(call.args[0])),
+        _ => None,
+    }
+}
+
 /// FUTEX_PRIVATE_FLAG and FUTEX_CLOCK_REALTIME are not part of the command.
 fn command(call: &Call) -> u32 {
     call.u32(1) & 0x7f

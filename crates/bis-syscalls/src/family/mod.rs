@@ -4,7 +4,7 @@
 
 mod fcntl;
 mod files;
-mod futex;
+pub mod futex;
 mod ioctl;
 mod ipc;
 mod links;

@@ -225,9 +225,9 @@ impl Process {
         let pointers = Pointers { rip, general, fs_base: regs.fs_base, gs_base: regs.gs_base };
         let touched = touches(&self.memory.read_upto(Addr(rip), 15), &pointers);
         let calls = regs.sp().saturating_sub(CALLS_LEN)..regs.sp();
-        let (writes, reads): (Vec<Touch>, Vec<Touch>) = touched.into_iter().partition(|touch| touch.is_write);
-        let range = |touch: Touch| Addr::range(touch.range);
-        let lasts = |touch: &Touch| !calls.contains(&Addr(touch.range.start));
-        (reads.into_iter().map(range).collect(), writes.into_iter().filter(lasts).map(range).collect())
+        let range = |touch: &Touch| Addr::range(touch.range.clone());
+        let lasts = |touch: &&Touch| touch.is_write && !calls.contains(&Addr(touch.range.start));
+        let reads = touched.iter().filter(|touch| touch.is_read).map(range).collect();
+        (reads, touched.iter().filter(lasts).map(range).collect())
     }
 }

@@ -124,9 +124,7 @@ impl Domain {
         spin.length = if spin.before == now { (2 * spin.length).clamp(short, slice) } else { short };
         (spin.before, spin.idle) = (now, Some(Instant::now()));
         self.gives_up = true;
-        self.turns.give_way(tid);
-        // The task that is in front now begins.
-        self.turns.begin(Instant::now());
+        self.turns.give_way(tid, Instant::now());
         Ok(())
     }
 }
