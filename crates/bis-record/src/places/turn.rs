@@ -55,7 +55,10 @@ impl Domain {
                 Err(error) if error.is_death_of(tid) => return self.await_end(tid),
                 other => other?,
             }
-            self.resume(tid, how)?;
+            match self.resume(tid, how) {
+                Err(error) if error.is_death_of(tid) => return self.await_end(tid),
+                other => other?,
+            }
             return self.wait_and_watch(tid);
         }
         match self.go_counted(tid) {
