@@ -16,7 +16,7 @@
 use std::{
     ops::{Deref, DerefMut},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bis_trace::{
@@ -127,7 +127,7 @@ impl Domain {
             checkpoints: Checkpoints::default(),
             guided: None,
             turns,
-            stuck: Stuck::new(session.began),
+            stuck: Stuck::new(Instant::now()),
             moves: 0,
             hooked_before: 0,
             led_on: None,

@@ -26,7 +26,7 @@ const STEPS_LOG2: u32 = 8;
 /// stop.
 pub const HOOKED_MIN: u64 = 100;
 
-/// What share of the time tasks are led on.
+/// For what share of the time that a domain is stuck its task is led on, and for how long at least.
 const SHARE: u32 = 30;
 const CREPT_MIN: Duration = Duration::from_millis(2);
 
@@ -49,10 +49,11 @@ pub struct Stuck {
     others: u64,
     /// The task has been led on from there, and not lost its turn since.
     is_tried: bool,
-    began: Instant,
+    /// Since when nobody else has.
+    since: Instant,
     /// For how many instructions it can be led on until it comes to its next call, as far as that is known.
     reach: Option<u64>,
-    /// How long tasks were led on, in all.
+    /// How long the task was led on since then.
     crept: Duration,
 }
 
@@ -66,7 +67,7 @@ impl Stuck {
             others: 0,
             is_tried: false,
             reach: None,
-            began: now,
+            since: now,
             crept: Duration::ZERO,
         }
     }
@@ -78,13 +79,14 @@ impl Stuck {
         let is_by_same = self.at.is_some_and(|before| before.0 == at.0);
         if !is_by_same || self.has_moved || self.others != others {
             (self.weight, self.is_tried, self.reach) = (0, false, None);
+            (self.since, self.crept) = (now, Duration::ZERO);
         }
         let more = if self.at == Some(at) { SAME } else { OTHER };
-        let may_creep = self.crept < CREPT_MIN + now.saturating_duration_since(self.began) / SHARE;
+        let may_creep = self.crept < CREPT_MIN + now.saturating_duration_since(self.since) / SHARE;
         (self.at, self.others) = (Some(at), others);
         if self.weight >= ENOUGH && !self.is_tried && may_creep {
             self.is_tried = true;
-            return Some(self.draw());
+            return Some(self.draw(now));
         }
         self.weight += more;
         self.lost(hooked);
@@ -99,9 +101,10 @@ impl Stuck {
         (self.hooked, self.has_moved, self.is_tried) = (Some(hooked), false, false);
     }
 
-    fn draw(&self) -> usize {
+    /// What is drawn from is how long it has been stuck, which is another time each time.
+    fn draw(&self, now: Instant) -> usize {
         let log2 = ((self.weight - ENOUGH) / SAME).min(STEPS_LOG2);
-        let drawn = xxh3_64(&[self.weight.to_le_bytes(), self.crept.subsec_nanos().to_le_bytes()].concat());
+        let drawn = xxh3_64(&now.saturating_duration_since(self.since).as_nanos().to_le_bytes());
         let most = self.reach.unwrap_or(u64::MAX).min(STEPS << log2);
         usize::try_from(1 + drawn % most).unwrap_or(1)
     }
@@ -179,8 +182,8 @@ mod tests {
         lose(&mut it, MANY, now);
         let mut most = 0;
         for n in 0..1000 {
-            it.count_crept(Duration::from_nanos(n), 1);
-            most = most.max(it.lose_turn(CALL, 10, 0, now).expect("it is led on"));
+            let then = now + Duration::from_nanos(n);
+            most = most.max(it.lose_turn(CALL, 10, 0, then).expect("it is led on"));
             it.lost(10);
         }
         assert!(most > 2048 && most <= 4096, "{most}");
@@ -212,9 +215,16 @@ mod tests {
     fn a_small_share_of_the_time_is_for_that() {
         let now = Instant::now();
         let mut it = Stuck::new(now);
+        lose(&mut it, MANY, now);
         it.count_crept(Duration::from_millis(32), 10_000);
         lose(&mut it, 100, now);
         assert_eq!(it.lose_turn(CALL, 10, 0, now + Duration::from_millis(899)), None);
         assert!(it.lose_turn(CALL, 10, 0, now + Duration::from_millis(901)).is_some());
+        // What was done while it was stuck before does not count.
+        it.lost(10);
+        it.count_crept(Duration::from_secs(1), 1_000_000);
+        it.moves(ANOTHER);
+        lose(&mut it, MANY - 1, now + Duration::from_secs(1));
+        assert!(it.lose_turn(CALL, 10, 0, now + Duration::from_secs(1)).is_some());
     }
 }
