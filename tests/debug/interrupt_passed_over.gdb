@@ -1,5 +1,5 @@
 # ^C comes between two stops, at each of which gdb finds that its condition does not hold (it has a variable of gdb's own, so gdb does not
-# send it): the way forward, and back, ends there.
+# send it): the way forward, and back, ends there. Where it comes while gdb evaluates the condition, gdb stops there, and says "Quit".
 # program: hot_function.c
 # modes: no-hooks
 tbreak main
@@ -8,12 +8,12 @@ set $never = -1
 break hot if x == $never
 shell (sleep 1; kill -INT $PPID) &
 continue
-#> SIGINT
+#> ~ SIGINT|\bQuit\b
 print calls > 0 && calls < 20000000
 #> = 1
 shell (sleep 1; kill -INT $PPID) &
 continue
-#> SIGINT
+#> ~ SIGINT|\bQuit\b
 delete
 tbreak leaf
 continue

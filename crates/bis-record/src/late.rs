@@ -12,7 +12,12 @@ use bis_syscalls::{Call, FutexUse, futex_use};
 use bis_trace::types::{Addr, Tid};
 
 use crate::{
-    crew::Crew, domain::Domain, latecomers::Place, process::Process, stuck::HOOKED_MIN, task::Handle,
+    crew::Crew,
+    domain::Domain,
+    latecomers::Place,
+    process::Process,
+    stuck::HOOKED_MIN,
+    task::{Handle, Task},
 };
 
 /// How long a process that has been woken has to ask for what it needs to go on, and how often it is looked
@@ -72,11 +77,11 @@ impl Domain {
         if self.session.chaos.is_some() || self.guided.is_some() || self.session.steps.is_some() {
             return false;
         }
-        // A step is none of its counts.
-        let task = self.process.crew.tasks.get(&tid);
-        let Some(task) = task.filter(|task| task.is_plain() && task.counter.is_none()) else {
-            return false;
+        // A step is none of its counts, and a tracer of the program's own makes its steps itself.
+        let may_step = |task: &&Task| {
+            task.is_plain() && task.counter.is_none() && !self.session.traced.concerns(task.pid)
         };
+        let Some(task) = self.tasks.get(&tid).filter(may_step) else { return false };
         let Handle::Stopped(stopped) = &task.handle else { return false };
         let Ok(regs) = stopped.regs() else { return false };
         let others = self.session.moves.load(Ordering::Relaxed) - self.moves;
