@@ -8,12 +8,12 @@ set $never = -1
 break hot if x == $never
 shell (sleep 1; kill -INT $PPID) &
 continue
-#> ~ SIGINT|\bQuit\b
+#> ~ SIGINT|Quit
 print calls > 0 && calls < 20000000
 #> = 1
 shell (sleep 1; kill -INT $PPID) &
 continue
-#> ~ SIGINT|\bQuit\b
+#> ~ SIGINT|Quit
 delete
 tbreak leaf
 continue
