@@ -47,9 +47,8 @@ impl Process {
         }
     }
 
-    /// A task goes on in its program.
-    pub fn note_going_on(&mut self, tid: Tid) {
-        let hooked = self.hooked();
+    /// A task goes on in its program, so many hooked calls having been made.
+    fn note_going_on(&mut self, tid: Tid, hooked: u64) {
         if let Some(task) = self.tasks.get_mut(&tid).filter(|task| task.call.is_none()) {
             task.latecomer = None;
             task.too_late.go_on(hooked, Instant::now());
@@ -68,10 +67,20 @@ impl Process {
     }
 }
 
+impl Crew {
+    /// Does somebody else than this task come too late for a lock, so that it is to be seen who gives it
+    /// back?
+    pub fn is_anybody_too_late(&self, tid: Tid) -> bool {
+        let now = Instant::now();
+        self.tasks.values().any(|task| task.tid != tid && task.too_late.is_so(now))
+            || self.session.latecomers.are_there(now)
+    }
+}
+
 impl Domain {
-    /// This task has had its turn, and others wait for theirs: is it to be led on for some instructions
-    /// first?
-    pub fn is_to_be_led_on(&mut self, tid: Tid, now: Instant) -> bool {
+    /// This task has had its turn, and others wait for theirs. True: nobody else gets on, and it is led on
+    /// for some instructions first.
+    pub fn lead_on_if_stuck(&mut self, tid: Tid, now: Instant) -> bool {
         let hooked = self.hooked();
         // With chaos, turns end anywhere; a user's points and recorded steps are not to be missed.
         if self.session.chaos.is_some() || self.guided.is_some() || self.session.steps.is_some() {
@@ -89,12 +98,18 @@ impl Domain {
         self.led_on.is_some()
     }
 
+    /// A task goes on in its program.
+    pub fn note_way_on(&mut self, tid: Tid) {
+        let hooked = self.hooked();
+        self.note_going_on(tid, hooked);
+        self.stuck.go_on(tid, hooked);
+    }
+
     /// This task does something else than to wait for others.
     pub fn note_move(&mut self, tid: Tid) {
         self.stuck.moves(tid);
         if self.holds_tokens() {
-            self.moves += 1;
-            self.session.moves.fetch_add(1, Ordering::Relaxed);
+            self.tell_of_move();
         }
     }
 
@@ -103,24 +118,16 @@ impl Domain {
     pub fn note_tokens_given(&mut self) {
         let hooked = self.hooked();
         if hooked.saturating_sub(self.hooked_before) >= HOOKED_MIN {
-            self.moves += 1;
-            self.session.moves.fetch_add(1, Ordering::Relaxed);
+            self.tell_of_move();
         }
         self.hooked_before = hooked;
     }
-}
 
-impl Crew {
-    /// Does somebody else than this task come too late for a lock, so that it is to be seen who gives it
-    /// back?
-    pub fn is_anybody_too_late(&self, tid: Tid) -> bool {
-        let now = Instant::now();
-        self.tasks.values().any(|task| task.tid != tid && task.too_late.is_so(now))
-            || self.session.latecomers.are_there(now)
+    fn tell_of_move(&mut self) {
+        self.moves += 1;
+        self.session.moves.fetch_add(1, Ordering::Relaxed);
     }
-}
 
-impl Domain {
     /// A call of this task has had this result: if it has woken somebody who comes too late each time, the
     /// task gives way, and the other one gets a moment to come out of its wait.
     pub fn let_late_in(&mut self, tid: Tid, call: &Call, result: i64) {

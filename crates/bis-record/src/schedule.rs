@@ -2,7 +2,8 @@
 //!
 //! - The running task keeps its turn over system calls that return at once, until its time slice is over and
 //!   another of at least its priority is ready. The slice is looked at when the task makes a call; one that
-//!   makes none is stopped where it is (`pause.rs`).
+//!   makes none is stopped where it is (`pause.rs`). Where nobody else gets on, it loses its turn some
+//!   instructions behind its call (`stuck.rs`).
 //! - A call that may block is made, and the task gets a moment to come back (supervisor and task share a
 //!   core, so a yield lets it run; not for a call that is known to wait). If it does not, the call is written
 //!   down as entered, and the next ready task runs.
@@ -176,7 +177,7 @@ impl Domain {
             if let [first, _, ..] = candidates[..]
                 && self.turns.front() == Some(first)
                 && self.turns.is_over(now)
-                && self.is_to_be_led_on(first, now)
+                && self.lead_on_if_stuck(first, now)
             {
                 return Some(first);
             }

@@ -61,3 +61,25 @@ pub fn touches(code: &[u8], pointers: &Pointers) -> Vec<Touch> {
     };
     used.filter(|used| used.access() != OpAccess::NoMemAccess).filter_map(touch).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_reads_and_what_writes() {
+        let pointers = Pointers { rip: 0x1000, general: [0x2000; 16], fs_base: 0, gs_base: 0 };
+        let cases: [(&[u8], u64, bool, bool); 5] = [
+            // mov rax, [rbx]; mov [rbx], rax; xchg [rbx], al; lock cmpxchg [rbx], ecx; lock add [rbx], ecx.
+            (&[0x48, 0x8b, 0x03], 8, true, false),
+            (&[0x48, 0x89, 0x03], 8, false, true),
+            (&[0x86, 0x03], 1, true, true),
+            (&[0xf0, 0x0f, 0xb1, 0x0b], 4, true, true),
+            (&[0xf0, 0x01, 0x0b], 4, true, true),
+        ];
+        for (code, len, is_read, is_write) in cases {
+            let wanted = Touch { range: 0x2000..0x2000 + len, is_read, is_write };
+            assert_eq!(touches(code, &pointers), [wanted], "{code:x?}");
+        }
+    }
+}

@@ -51,9 +51,7 @@ impl Domain {
             self.pin();
         }
         self.watched.seat.set_runner(tid);
-        self.note_going_on(tid);
-        let hooked = self.hooked();
-        self.stuck.go_on(tid, hooked);
+        self.note_way_on(tid);
         self.show_sandbox(tid);
         // Its tracer hears of what it executes, and a hook's number would be one of its steps; or waits for
         // it to stop, which it could not in a hook.

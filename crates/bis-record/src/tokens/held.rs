@@ -108,7 +108,7 @@ impl Domain {
             && expired
             && self.led_on.is_none()
             && self.tasks.values().all(|task| !task.standing.is_midway())
-            && (gives_up || !self.is_to_be_led_on(tid, now))
+            && (gives_up || !self.lead_on_if_stuck(tid, now))
         {
             self.release_tokens()?;
         }

@@ -2,7 +2,6 @@
 
 use std::{ops::Range, time::Instant};
 
-use bis_agent::hooks::state;
 use bis_trace::types::{Addr, Registers, Tid};
 use bis_tracee::task;
 
@@ -117,7 +116,7 @@ impl Domain {
             return Ok(());
         }
         let seen = self.tasks.get(&tid).map_or(0, |task| self.seen(task));
-        let hooked = self.hooks.as_ref().map_or(0, |hooks| hooks.area.get(state::COUNT));
+        let hooked = self.hooked();
         let now = Some(Around { events: self.journal.happened(), hooked, seen });
         let (short, slice) = (self.shortest(), self.turns.slice());
         let spin = &mut self.task(tid)?.spin;
